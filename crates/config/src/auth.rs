@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 /// Largest length of the name of a key.
 pub const MAX_NAME_BYTES: usize = 64;
 
-/// A permission of a key. Scopes do not include each other, so that a key lists all the scopes that it needs.
+/// A permission of a key. No scope includes another scope, so a key must list all scopes that it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
@@ -42,7 +42,8 @@ impl Scope {
     }
 }
 
-/// The role of a person. Each role includes the roles before it. docs/security.md lists the actions of each role.
+/// The role of a person. Each role includes the roles before it: `viewer`, `clerk`, `lead`, `administrator`. docs/security.md lists the actions of
+/// each role.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema, clap::ValueEnum,
 )]

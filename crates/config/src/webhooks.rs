@@ -15,7 +15,8 @@ const MAX_NAME_BYTES: usize = 64;
 /// The longest time limit of one attempt, in seconds. It is less than the time for which an instance holds a webhook.
 const MAX_TIMEOUT_S: u64 = 30;
 
-/// The kind of a message.
+/// The kind of a message. `record.repeat`: a record was stored and is a duplicate. `event.frequent`: an event has become frequent. `event.changed`:
+/// records of an event were stored or changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 pub enum MessageKind {
     /// A record was stored whose verdict is a duplicate.
@@ -54,7 +55,7 @@ pub struct WebhookConfig {
     pub secret_file: PathBuf,
     /// The collections. If empty, all collections.
     pub collections: Vec<String>,
-    /// The kinds of messages.
+    /// The kinds of messages that are sent.
     pub messages: Vec<MessageKind>,
     /// An event is frequent if at least this many reports lie within `days` consecutive days.
     pub reports: usize,

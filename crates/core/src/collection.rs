@@ -37,40 +37,42 @@ pub use verify::{Form, FormerThreshold, Verify};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// The fields with a role, in the order in which their texts are joined.
+    /// The fields that have a role, in the order in which their texts are joined.
     pub fields: Vec<Field>,
-    /// The settings by which text becomes words.
+    /// The settings that cut text into words.
     pub text: TextSettings,
     /// The channels that propose candidates, in addition to the exact stage.
     pub channels: Vec<Channel>,
-    /// The settings of the verification that accepts candidates. `null`: each channel's own comparison accepts them.
+    /// The settings of the verification, which accepts or rejects candidates. With `null`, each channel accepts
+    /// candidates by its own comparison.
     pub verify: Option<Verify>,
-    /// Records with fewer distinct features are `too_short`: only the exact stage can match them.
+    /// Minimum number of distinct features. A record with fewer features is `too_short`: only the exact stage can
+    /// match it.
     pub min_features: u16,
-    /// Groups of names of one web site. Each name in an address is read as the first name of its group.
+    /// Groups of host names of one web site. In addresses, each name of a group is replaced with the first name.
     pub host_aliases: Vec<Vec<String>>,
-    /// Values of `identity` fields that name no person, in addition to the built-in ones (匿名, 无, ***, 不愿透露, 某先生 and the
-    /// like).
+    /// Values of `identity` fields that name no person, in addition to the built-in values (匿名, 无, ***, 不愿透露, 某先生 and
+    /// similar values).
     pub placeholders: Vec<String>,
-    /// The conditions that a pair of records must meet to match, whatever their texts say.
+    /// The conditions that a pair of records must meet to match, even if their texts are equal.
     #[serde(rename = "match")]
     pub scope: MatchScope,
     /// Time zone of times without an offset (IANA name).
     pub time_zone: String,
-    /// How long records are kept; for ever if not given. It belongs to the collection and not to a generation of its
-    /// index: the activation of another generation does not change it.
+    /// The time for which records are kept; `null` means forever. It belongs to the collection and not to a
+    /// generation: the activation of another generation does not change it.
     pub retention: Option<Retention>,
-    /// The parts of each record that are kept. They can only be chosen when the collection is created.
+    /// The content that is kept of each record. It cannot change after the collection is created.
     pub keep: Keep,
 }
 
-/// How long the records of a collection are kept.
+/// The time for which the records of a collection are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Retention {
-    /// Number of days, of 24 hours each, after which a record is deleted. They are counted from the time when the
-    /// present content of the record was stored (`stored_at`). Every record has this time, and no sender can choose it.
+    /// Number of days of 24 hours after which a record is deleted. The days count from the time when the present
+    /// content of the record was stored (`stored_at`). Every record has this time, and no client can choose it.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 36_500))]
     pub days: u32,
 }

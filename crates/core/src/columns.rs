@@ -30,11 +30,11 @@ pub enum ColumnKind {
     Time,
     /// The category of the matter.
     Category,
-    /// The progress of the matter.
+    /// The status of the matter at the office.
     Status,
     /// The unit that handles the matter.
     Unit,
-    /// The answer to the petitioner.
+    /// The reply to the petitioner.
     Reply,
 }
 

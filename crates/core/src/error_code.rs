@@ -215,7 +215,7 @@ impl utoipa::PartialSchema for ErrorCode {
         let texts = Self::ALL.iter().map(|code| code.as_str());
         utoipa::openapi::schema::Object::builder()
             .schema_type(utoipa::openapi::schema::Type::String)
-            .description(Some("The reason of an error for programs. A later version may have more of them."))
+            .description(Some("The reason of an error, for programs. Later versions may add codes."))
             .enum_values(Some(texts))
             .into()
     }

@@ -9,8 +9,8 @@ use crate::record::{Row, Value};
 /// Maximum length of a value of a [`Handling`], in characters. The row holds the whole value.
 pub const MAX_VALUE_CHARS: usize = 1000;
 
-/// The values of a record with the roles `category`, `status`, `unit` and `reply`. If several members have the same
-/// role, the first member of the row that has a value counts. A value is cut after 1,000 characters.
+/// The values of a record with the roles `category`, `status`, `unit` and `reply`. If several members of the row have
+/// the same role, the first of them with a value is used. A value is shortened to 1,000 characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Handling {
@@ -18,7 +18,7 @@ pub struct Handling {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, required = false))]
     pub category: Option<String>,
-    /// The progress of the matter.
+    /// The status of the matter at the office.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, required = false))]
     pub status: Option<String>,
@@ -26,7 +26,7 @@ pub struct Handling {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, required = false))]
     pub unit: Option<String>,
-    /// The answer to the petitioner.
+    /// The reply to the petitioner.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, required = false))]
     pub reply: Option<String>,

@@ -59,7 +59,10 @@ impl<'de> Deserialize<'de> for Fingerprint {
     }
 }
 
-/// The relation of a record to the records before it.
+/// The relation of a record to the records that were registered before it. `original`: there is no match.
+/// `exact_duplicate`: a match has the same digest, or the same web address in a field of role `url`.
+/// `near_duplicate`: there are only other matches. `too_short`: the record has too few features for any channel, and
+/// no exact match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -74,7 +77,7 @@ pub enum VerdictKind {
     TooShort,
 }
 
-/// The relation of the petitioners of two records.
+/// The relation of the petitioners of two records. `repeat`: the same petitioner. `shared`: different petitioners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -85,7 +88,10 @@ pub enum Relation {
     Shared,
 }
 
-/// The kind of an object that a text names.
+/// The kind of an object that a text names. `place`: a village, estate, square, market, building or building site.
+/// `number`: the number of an order, a telephone or a device. `line`: a bus line. `house_number`, `building`, `unit`,
+/// `room`: parts of an address, such as 23号, 5号楼, 2单元, 301室. `phase`: a construction phase or a section of an estate,
+/// such as 二期. `village_group`: a group of villagers, such as 3组.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -122,15 +128,16 @@ pub enum ObjectKind {
     VillageGroup,
 }
 
-/// An object that one text names, and the different object that the other text names instead.
+/// An object that the text of the request names, and the different object of the same kind that the text of the match
+/// names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Difference {
     /// The kind of the object.
     pub kind: ObjectKind,
-    /// The object in the text of the request.
+    /// The object that the text of the request names.
     pub a: String,
-    /// The object in the text of the match.
+    /// The object that the text of the match names.
     pub b: String,
 }
 
@@ -144,37 +151,38 @@ pub struct Match {
     #[serde(skip_serializing, default)]
     #[cfg_attr(feature = "openapi", schema(ignore))]
     pub seq: Seq,
-    /// The sources of the match: `exact`, `url`, `copy`, `names`, the names of channels, or `decision`.
+    /// The methods that found the match: `exact`, `url`, `copy`, `names`, the names of channels, or `decision`.
     pub via: Vec<String>,
-    /// Hamming distance of the fingerprints; `null` if one of the records has none.
+    /// Hamming distance of the fingerprints in bits; `null` if one of the records has none.
     pub distance: Option<u8>,
     /// Jaccard similarity of the texts' shingle sets, 0 to 1. Every shingle has the same weight. `null` if nothing was
     /// verified.
     pub jaccard: Option<f64>,
     /// Share of the smaller shingle set that the larger set contains, 0 to 1; `null` if nothing was verified.
     pub containment: Option<f64>,
-    /// Jaccard similarity of the shingle sets weighted by rarity, 0 to 1: as `jaccard`, but rare text counts for more.
-    /// 1 for exact duplicates; `null` if nothing was verified.
+    /// Jaccard similarity of the shingle sets, weighted by rarity, 0 to 1: rare text counts more than in `jaccard`. 1
+    /// for exact duplicates; `null` if nothing was verified.
     pub similarity: Option<f64>,
-    /// The probability that both records concern the same matter, 0 to 1, by the evidence model. 1 for exact
+    /// The probability by the evidence model that both records concern the same matter, 0 to 1. 1 for exact
     /// duplicates; `null` if nothing was verified.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(required))]
     pub probability: Option<f64>,
-    /// The relation of the petitioners: same or different; `null` if one of the records names no petitioner.
+    /// The relation of the two petitioners; `null` if one of the records names no petitioner.
     pub relation: Option<Relation>,
-    /// The time when the matching record was submitted (RFC 3339, UTC), if the record contains it.
+    /// The time of submission of the matching record (RFC 3339, UTC); `null` if it has none.
     pub time: Option<String>,
-    /// Objects that the text of the request names, and for which the text of this match names something else.
+    /// Objects for which the texts differ: the text of the request names one object, and the text of this match names
+    /// another object of the same kind. Absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differs: Vec<Difference>,
-    /// True if this record is the same form about another matter, and so no match. Such records are only in answers to
-    /// `similar` with `templates=true`. They are never `duplicate_of`, and never in a group.
+    /// True if this record is on the same form but about another matter, so that it is not a match. Only the response
+    /// to `similar` with `templates=true` contains such records. They are never `duplicate_of` and never in a group.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub template: bool,
-    /// The values that the office wrote beside the record (category, status, unit, reply), if its row contains them and
-    /// is still stored. They are only in answers to `check`, `similar` and a single registration, for the first 20
-    /// records of a list.
+    /// The values of the office in the row of the record (category, status, unit, reply), if the row has them and is
+    /// still stored. Only the responses to `check`, `similar` and a single registration contain them, for the first
+    /// 20 records of a list.
     #[serde(default, deserialize_with = "none", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Handling, required = false))]
     pub handling: Option<Handling>,
@@ -243,23 +251,24 @@ pub fn sort_best_first(matches: &mut [Match]) {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Verdict {
-    /// The relation of the record to the records before it.
+    /// The relation of the record to the records that were registered before it.
     #[serde(rename = "verdict")]
     pub kind: VerdictKind,
-    /// The earliest record that this record repeats.
+    /// The earliest record that is a duplicate of this record; `null` if there is none.
     pub duplicate_of: Option<RecordId>,
-    /// The fingerprint, if the collection has a `simhash` channel and the record has enough features.
+    /// The fingerprint; `null` if the collection has no `simhash` channel or the record has too few features.
     pub fingerprint: Option<Fingerprint>,
     /// The generation whose index was searched.
     #[cfg_attr(feature = "openapi", schema(value_type = u32))]
     pub generation: GenerationId,
-    /// Version of the collection's document frequencies that the comparison used; 0 if none were counted yet.
+    /// Version of the text statistics of the collection that the comparison used; 0 if nothing has been counted yet.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(required))]
     pub statistics: u32,
-    /// The best matches, best first, at most 10.
+    /// The best matches, the best first, at most 10.
     pub similar: Vec<Match>,
-    /// True if a limit cut the search (see the limits in the documentation).
+    /// True if the search was stopped at a limit, so that matches may be missing (see the limits in the
+    /// documentation).
     pub truncated: bool,
 }
 

@@ -7,17 +7,17 @@ use serde::Serialize;
 
 use crate::error_code::ErrorCode;
 
-/// One error in well-formed input: the reason why the input is refused, or a warning about input that is accepted
-/// nevertheless.
+/// A reason why a request is refused, or a warning about a part of an accepted request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Violation {
-    /// The place of the error: a JSON pointer (RFC 6901) into the request body, `?name` for a query parameter, or
+    /// The position of the error: a JSON pointer (RFC 6901) into the request body, `?name` for a query parameter, or
     /// `/path/name` for a part of the URL.
     pub pointer: String,
     /// The reason, for programs.
     pub code: ErrorCode,
-    /// The expectation, the finding and the remedy. Lower case, no full stop, no text of a record.
+    /// The expected value, the actual value and a way to correct it, for people: a phrase in lower case without a
+    /// full stop. It contains no text of a record.
     pub detail: String,
 }
 

@@ -35,7 +35,7 @@ pub struct ArrivalFilter {
     pub record: RecordFilter,
 }
 
-/// A record that arrived.
+/// A record that arrived, with the decision about it.
 #[derive(Clone, Debug)]
 pub struct Arrival {
     pub record: RecordView,

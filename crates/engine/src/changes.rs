@@ -17,7 +17,8 @@ use doppel_store::{Seq, StoredRecord};
 /// Interval between two removals of old log entries of the change feed.
 const FORGET_EVERY: Duration = Duration::from_secs(600);
 
-/// The kind of a change.
+/// The kind of a change. `created`: a record was stored under a new id. `replaced`: the content of a record was replaced. `updated`: only other
+/// fields of a record changed. `removed`: a record and all decisions about it were removed. `decided`: a person decided about two records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeName {
@@ -36,12 +37,12 @@ pub enum ChangeName {
 /// One change of a collection.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ChangeView {
-    /// The place of the change in commit order.
+    /// The number of the change in commit order.
     #[schema(value_type = u64)]
     pub number: Seq,
     /// The kind of the change.
     pub kind: ChangeName,
-    /// The record. For a decision: the record whose id sorts first.
+    /// The id of the record. For a decision: the id of the first record of the pair, in the order of ids.
     pub id: RecordId,
     /// The `seq` of the record after the change.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,29 +52,29 @@ pub struct ChangeView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = VerdictKind, required = false)]
     pub verdict: Option<VerdictKind>,
-    /// The record that the verdict names as `duplicate_of`; absent if the verdict names none, or if this record was replaced or deleted.
+    /// The `duplicate_of` of the verdict; absent if the verdict has none, or if this record was replaced or deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = RecordId, required = false)]
     pub duplicate_of: Option<RecordId>,
-    /// For a decision: the other record.
+    /// Only for a decision: the id of the other record.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = RecordId, required = false)]
     pub other: Option<RecordId>,
-    /// For a decision: the judgement that holds since.
+    /// Only for a decision: the new judgement of the pair.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Judgement, required = false)]
     pub judgement: Option<Judgement>,
 }
 
-/// Some changes of a collection, in order.
+/// One page of the changes of a collection.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ChangeList {
-    /// The changes, `number` ascending.
+    /// The changes in ascending order of `number`.
     pub items: Vec<ChangeView>,
-    /// The value of `since` for the next request; not below the `since` of this request.
+    /// The value of `since` for the next request. It is never less than the `since` of this request.
     #[schema(value_type = u64)]
     pub next_since: Seq,
-    /// True if there are more changes already.
+    /// True if more changes can be read at once.
     pub more: bool,
 }
 

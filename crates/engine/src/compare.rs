@@ -20,10 +20,10 @@ const PIECE: usize = 1000;
 /// Number of differences whose records are read together.
 const TOGETHER: usize = 1000;
 
-/// The comparison of two generations.
+/// The differences between the pairs of two generations.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Comparison {
-    /// The generation of the request.
+    /// The number of the requested generation.
     #[schema(value_type = u32)]
     pub generation: GenerationId,
     /// The live generation.
@@ -31,13 +31,13 @@ pub struct Comparison {
     pub live: GenerationId,
     /// Number of pairs that both generations find.
     pub shared: u64,
-    /// Number of pairs that only the generation of the request finds.
+    /// Number of pairs that only the requested generation finds.
     pub gained: u64,
     /// Number of pairs that only the live generation finds.
     pub lost: u64,
-    /// Examples of gained pairs, the earliest first.
+    /// Examples of gained pairs, the earliest pairs first.
     pub gained_examples: Vec<PairView>,
-    /// Examples of lost pairs, the earliest first.
+    /// Examples of lost pairs, the earliest pairs first.
     pub lost_examples: Vec<PairView>,
 }
 

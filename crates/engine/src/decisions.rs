@@ -47,16 +47,16 @@ impl RecordRulings {
     }
 }
 
-/// A decision as clients see it.
+/// The decisions about two records.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct DecisionView {
-    /// The record whose id sorts first.
+    /// The first record of the pair, in the order of ids.
     pub a: RecordId,
-    /// The other.
+    /// The other record of the pair.
     pub b: RecordId,
-    /// The judgement that holds.
+    /// The valid judgement.
     pub judgement: Judgement,
-    /// All rulings, in order; the last ruling holds.
+    /// All rulings in the order of time. The last ruling is valid.
     pub history: Vec<Ruling>,
 }
 

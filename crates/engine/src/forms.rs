@@ -43,20 +43,20 @@ const EXAMPLE_CHARS: usize = 100;
 /// The text that the records of a group share.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct GroupForm {
-    /// Id of the first record of the group.
+    /// The id of the first record of the group.
     pub group: RecordId,
-    /// Number of records of the group.
+    /// Number of records in the group.
     pub size: usize,
-    /// Number of records that were read, the earliest members.
+    /// Number of records that were read: the earliest members of the group.
     #[schema(maximum = 200)]
     pub read: usize,
-    /// The passages that nine tenths of these records share, in the order of the first record.
+    /// The passages that nine tenths of the read records share, in the order of the first record.
     #[schema(max_items = 64)]
     pub passages: Vec<String>,
-    /// Mean share of these passages in the text of the records, 0 to 1.
+    /// Mean share of the text of a record that these passages cover, 0 to 1.
     #[schema(minimum = 0, maximum = 1)]
     pub share: f64,
-    /// Number of different fillings.
+    /// Number of different texts that people filled in.
     pub fillings: usize,
     /// The fillings of some records.
     #[schema(max_items = 5)]
@@ -66,7 +66,7 @@ pub struct GroupForm {
 /// The text of a record outside the passages of a form.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct FormFilling {
-    /// Id of the record.
+    /// The id of the record.
     pub id: RecordId,
     /// The text, at most 100 characters.
     pub text: String,
@@ -77,11 +77,11 @@ pub struct FormFilling {
 pub struct ProposedForms {
     /// Number of groups that were read: the largest groups of ten or more records.
     pub groups: usize,
-    /// The groups whose records differ only in the text that was filled in, the largest first. Letters that many people signed look the
-    /// same, so that a person decides.
+    /// The groups whose records differ only in the text that people filled in, the largest first. Letters that many people signed look the same, so
+    /// a person must decide whether a group is a form.
     #[schema(max_items = 100)]
     pub proposals: Vec<GroupForm>,
-    /// True if there are more groups of ten or more records.
+    /// True if the collection has more groups of ten or more records than were read.
     pub truncated: bool,
 }
 

@@ -9,7 +9,8 @@ use doppel_core::collection::{CollectionName, Settings};
 use doppel_store::generations::GenerationPhase;
 use doppel_store::{GenerationId, Seq, StoreError};
 
-/// The state of a generation.
+/// The state of a generation. `live`: it answers requests. `ready`: it is complete, up to date, and can be activated. `building`: a task is
+/// building it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
@@ -21,19 +22,19 @@ pub enum Standing {
     Building,
 }
 
-/// A generation as clients see it.
+/// A generation of the index of a collection.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Generation {
-    /// Its number.
+    /// The number of the generation.
     #[schema(value_type = u32)]
     pub generation: GenerationId,
-    /// Its state.
+    /// The state of the generation.
     pub status: Standing,
-    /// The settings it was built with.
+    /// The settings with which the generation was built.
     pub settings: Settings,
-    /// Digest of its profile.
+    /// Digest of the profile of the generation.
     pub profile: String,
-    /// Time at which it was begun (RFC 3339, UTC).
+    /// Time at which the generation was started (RFC 3339, UTC).
     pub created_at: String,
 }
 

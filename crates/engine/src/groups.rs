@@ -86,31 +86,32 @@ pub enum GroupOrder {
     Recent,
 }
 
-/// A group as lists show it.
+/// A group in a list.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct GroupView {
-    /// The member that was registered first. Its id is the id of the group as long as it is the first member.
+    /// The id of the group: the id of the member that was registered first. It changes only if another record becomes the first member.
     pub id: RecordId,
-    /// The original: the member that a person chose; otherwise the member with the earliest time of submission (of members with the same time, the
-    /// member with the lowest id); otherwise the member that was registered first.
+    /// The id of the original: the member that a person chose. Without a choice, the member with the earliest time of submission (of several, the
+    /// one with the lowest id). If no member has a time, the member that was registered first.
     pub original: RecordId,
     /// Number of records.
     pub size: usize,
-    /// Number of pairs that match or were confirmed, and were not rejected.
+    /// Number of pairs that match or that a person confirmed, without rejected pairs.
     pub pairs: usize,
-    /// Share of the possible pairs, above 0 and at most 1. It is low if many records are linked only through others.
+    /// Share of all possible pairs that match, greater than 0 and at most 1. It is low if many records are connected only through other records.
     pub density: f64,
-    /// True if the group is large and has few pairs: it probably contains several matters, linked by records that concern two of them.
+    /// True if the group is large but has few pairs. It then probably contains several matters, which records about two matters connect.
     pub chained: bool,
-    /// True if a person decided that two of its records are not the same matter.
+    /// True if a person decided that two records of the group are different matters.
     pub contested: bool,
-    /// Number of different petitioners that its records name.
+    /// Number of different petitioners of the records.
     pub petitioners: usize,
-    /// Number of petitioners with a record in the days of the request.
+    /// Number of petitioners with a record in the last `days` days.
     pub recent_petitioners: usize,
-    /// Largest number of records of one petitioner; 0 if no record names a petitioner.
+    /// Number of records of the petitioner with the most records; 0 if no record names a petitioner.
     pub most_by_one: usize,
-    /// Time of the earliest record (RFC 3339, UTC): of its submission, or of its storage if the record does not contain the time.
+    /// Time of the earliest record (RFC 3339, UTC). The time of a record is its time of submission, or its time of storage if the record has no
+    /// time of submission.
     pub first_time: Option<String>,
     /// Time of the latest record (RFC 3339, UTC).
     pub last_time: Option<String>,
@@ -128,16 +129,16 @@ pub struct GroupDetail {
     pub group: GroupView,
     /// The members of the group in the order of registration, at most 1000.
     pub members: Vec<RecordId>,
-    /// Pairs without which the group would be two groups, at most 1000.
+    /// Pairs that alone connect two parts of the group, at most 1000.
     pub bridges: Vec<PairView>,
-    /// Pairs that would join the group to another group, at most 1000: each is the only link between two sets that have at least ten
-    /// records together. If a person decides that such a pair is the same matter, the two groups become one.
+    /// Pairs that would join this group with another group, at most 1000. Each of them is the only link between two sets that together have at
+    /// least ten records. If a person decides `same` about such a pair, the two groups become one.
     pub cut: Vec<PairView>,
     /// Pairs that a person rejected.
     pub rejected: Vec<PairView>,
-    /// True if a list was cut.
+    /// True if one of the lists was shortened.
     pub truncated: bool,
-    /// The rows of all records that the answer names, by id, if the request asks for rows.
+    /// The rows of all records in the response by id, if the request asks for rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]
     pub rows: Option<RowsById>,

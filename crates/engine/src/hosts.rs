@@ -25,30 +25,30 @@ const HOSTS_PER_PAGE: usize = 64;
 /// Largest number of proposals in an answer.
 const MOST_PROPOSALS: usize = 1_000;
 
-/// Host names that seem to mean the same web site.
+/// Host names that probably belong to the same web site.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct HostAliases {
     /// Number of records that were read: the earliest records of the collection.
     pub records: u64,
-    /// Number of host names in their fields of role `url`.
+    /// Number of host names in the fields of role `url` of these records.
     pub hosts: u64,
-    /// Names of the same web site, the most certain proposal first: the names with the most pages of equal text.
+    /// The proposed pairs of host names, the pair with the most pages of equal text first.
     #[schema(max_items = 1_000)]
     pub proposals: Vec<HostAlias>,
-    /// True if the limits do not allow all records, hosts of one page or proposals.
+    /// True if a limit left out records, hosts of one page, or proposals.
     pub truncated: bool,
 }
 
-/// Two host names that seem to mean the same web site.
+/// Two host names that probably belong to the same web site.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct HostAlias {
-    /// The name that was registered first.
+    /// The host name that was registered first.
     pub host: String,
-    /// The other name.
+    /// The host name that was registered later.
     pub alias: String,
-    /// Number of pages (path and query) that exist under both names.
+    /// Number of pages (path and query) with records under both host names.
     pub compared: u64,
-    /// Number of these pages whose text is the same: at least half.
+    /// Number of these pages whose texts are equal: at least half of `compared`.
     pub equal: u64,
 }
 

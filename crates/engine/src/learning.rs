@@ -40,49 +40,49 @@ const EXAMPLES: usize = 20;
 /// Least probability in a log loss, so that one decision cannot outweigh all others.
 const LEAST_PROBABILITY: f64 = 1e-4;
 
-/// A model that was fitted to decisions, with its figures and the figures of the shipped model.
+/// A model that was fitted to decisions, and a comparison of it with the model of doppel.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct LearnedEvidence {
     /// Number of decisions that two records are the same matter.
     pub same: usize,
-    /// Number of decisions that they are not.
+    /// Number of decisions that two records are different matters.
     pub not_same: usize,
-    /// True if there are more decisions than the 1,000 that were read.
+    /// True if there are more decisions than the 1,000 that were used.
     pub truncated: bool,
     /// The figures of the model of doppel.
     pub shipped: EvidenceFigures,
-    /// The figures of models that were fitted to the other decisions: each decision was left out once.
+    /// The figures of the fitted models. Each decision was evaluated by a model that did not use it.
     pub learned: EvidenceFigures,
-    /// Decisions about which the two differ, the largest change first.
+    /// The decisions for which the probabilities of the two models differ, the largest difference first.
     #[schema(max_items = 20)]
     pub changed: Vec<ChangedDecision>,
     /// The model that was fitted to all decisions.
     pub model: LearnedModel,
 }
 
-/// The agreement of a model with decisions.
+/// Measures of the agreement between a model and decisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct EvidenceFigures {
-    /// Number of pairs that people declared the same matter and the model does not accept.
+    /// Number of pairs that people declared the same matter but that the model does not accept.
     pub missed: usize,
-    /// Number of pairs that people declared not the same matter and the model accepts.
+    /// Number of pairs that people declared different matters but that the model accepts.
     pub wrong: usize,
-    /// Mean log loss of the probabilities, in nats. 0 is perfect.
+    /// Mean log loss of the probabilities, in nats. 0 is the best value.
     pub log_loss: f64,
 }
 
-/// A decision about which two models differ.
+/// A decision for which the probabilities of two models differ.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct ChangedDecision {
-    /// The record whose id sorts first.
+    /// The first record of the pair, in the order of ids.
     pub a: RecordId,
-    /// The other.
+    /// The other record of the pair.
     pub b: RecordId,
-    /// True if people declared them the same matter.
+    /// True if the decision says that the two records are the same matter.
     pub same: bool,
     /// The probability by the model of doppel.
     pub shipped: f64,
-    /// The probability by a model that was fitted without this decision.
+    /// The probability by a fitted model that did not use this decision.
     pub learned: f64,
 }
 

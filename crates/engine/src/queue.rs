@@ -70,7 +70,7 @@ pub struct QueueFilter {
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueuedRecord {
     pub id: RecordId,
-    /// The place of the record in commit order.
+    /// The number of the record in commit order.
     pub seq: Seq,
     /// True if the record has the same text as the record that it duplicates. An exact duplicate of one record may duplicate an earlier record with
     /// a similar text.

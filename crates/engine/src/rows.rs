@@ -20,15 +20,15 @@ const MOST_HANDLINGS: usize = 20;
 /// Rows by the ids of their records.
 pub type RowsById = BTreeMap<RecordId, ShownRow>;
 
-/// Records that were requested by their ids.
+/// The requested records.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Records {
-    /// The records in the order of the request; `null` if there is no such record.
+    /// The records in the order of the requested ids; `null` for an id without a record.
     pub items: Vec<Option<RecordView>>,
-    /// The ids without a stored record, in the order of the request.
+    /// The requested ids that have no record, in the order of the request.
     pub missing: Vec<RecordId>,
-    /// Number of ids that were answered, if the answer would otherwise be too large: request the remaining ids again. `null` if all ids
-    /// were answered.
+    /// Number of ids that were answered, if a response to all ids would be too large. Request the remaining ids again. `null` if all ids were
+    /// answered.
     pub next: Option<usize>,
 }
 

@@ -118,8 +118,9 @@ impl Window {
     }
 }
 
-/// The record of a group of duplicates that stays. If times are equal, the record that was registered later stays; a missing time counts as
-/// the oldest.
+/// The record of a group of duplicates that is kept. `latest`: the record with the latest time. `earliest`: the record with the earliest time.
+/// `first`: the record that was registered first. Among equal times, the record that was registered later is kept. A record without a time counts
+/// as the oldest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Survivor {
@@ -144,44 +145,44 @@ impl Work {
     }
 }
 
-/// A task as clients see it.
+/// A task.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Task {
-    /// Its id.
+    /// The id of the task.
     pub id: String,
-    /// The collection that it works on.
+    /// The collection of the task.
     pub collection: CollectionName,
     /// The operation of the task: `reindex`, `activate`, `purge` or `erase`.
     pub kind: String,
-    /// Its status.
+    /// The status of the task.
     pub status: TaskStatus,
-    /// Its present phase.
+    /// The name of the present phase.
     pub phase: String,
-    /// Number of items that are done in this phase.
+    /// Number of items of this phase that are done.
     pub done: u64,
-    /// Number of items in this phase, as far as it is known.
+    /// Number of items in this phase, as far as known.
     pub total: u64,
-    /// Number of items a second, mostly of the last seconds.
+    /// Number of items per second, mostly over the last seconds.
     pub rate: f64,
-    /// Seconds until the end of this phase, at that rate; `null` while it is unknown.
+    /// Seconds until the end of this phase, estimated from `rate`; `null` if unknown.
     pub eta_s: Option<u64>,
-    /// True if it was cancelled.
+    /// True if the cancellation of the task was requested.
     pub cancel_requested: bool,
-    /// The request.
+    /// The request of the task.
     #[schema(value_type = Object)]
     pub request: Value,
-    /// The result; `null` before the end.
+    /// The result of the task; `null` before the end.
     #[schema(value_type = Option<Object>)]
     pub result: Value,
-    /// The reason why it failed.
+    /// The reason why the task failed; `null` otherwise.
     pub error: Option<String>,
-    /// Time at which it was requested (RFC 3339, UTC).
+    /// Time of the request (RFC 3339, UTC).
     pub created_at: String,
-    /// Time at which it was begun.
+    /// Time at which the task started (RFC 3339, UTC); `null` before.
     pub started_at: Option<String>,
-    /// Time at which it ended.
+    /// Time at which the task ended (RFC 3339, UTC); `null` before.
     pub finished_at: Option<String>,
-    /// Number of its changes.
+    /// Number of changes of the task so far.
     pub version: u64,
 }
 

@@ -29,18 +29,20 @@ const LICENSE: &str = "MIT OR Apache-2.0";
 
 /// The head of the OpenAPI document.
 pub fn head() -> OpenApi {
-    let description = "Finds for each incoming petition the earlier petitions about the same matter.\n\n\
-        The body of a record request is the row itself: a flat JSON object of its fields. Options are parameters of the query \
-        string; unknown parameters are refused. Errors are `application/problem+json` with a stable `code`, and `errors` names \
-        every violation with a JSON pointer, `?name` for a parameter, `/path/name` for a part of the URL. `warnings` of an answer \
-        names in the same way each part of a row that doppel could not read but accepted (for example a time in an unknown \
-        form). If `retryable` is true, the same request may succeed later. A client may repeat every request safely, except a \
-        registration without an id, which needs an `Idempotency-Key`.\n\nTexts for people (`title` and `detail` of errors, \
-        `detail` of warnings) are in English, or in Chinese if `Accept-Language` prefers it. `Content-Language` names the \
-        language of such an answer. All other names and values are the same in both languages.\n\nA body may have \
-        `Content-Encoding: gzip` or `zstd`, also the stream of `_bulk`; all limits hold for the expanded body. doppel compresses \
-        a whole answer of 1 KiB or more if the client sends `Accept-Encoding`. It does not compress lines and events, so that \
-        each of them arrives when doppel makes it.";
+    let description = "doppel finds, for each incoming petition, the earlier petitions about the same matter.\n\nThe body of a \
+        request about a record is the row itself: a flat JSON object of its fields. Options are parameters of the \
+        query string; unknown parameters are refused. Errors have the media type `application/problem+json` and a \
+        stable `code`. `errors` lists every violation with its position: a JSON pointer into the body, `?name` for a \
+        parameter, or `/path/name` for a part of the URL. `warnings` of a response lists in the same form each part \
+        of a row that doppel could not read but accepted (for example a time in an unknown form). If `retryable` is \
+        true, the same request may succeed later. A client may repeat every request safely, except a registration \
+        without an id, which needs an `Idempotency-Key`.\n\nTexts for people (`title` and `detail` of errors, \
+        `detail` of warnings) are in English, or in Chinese if `Accept-Language` prefers it. `Content-Language` \
+        contains the language of such a response. All other names and values are the same in both languages.\n\nA \
+        body may have `Content-Encoding: gzip` or `zstd`, also the body of `_bulk`; all limits apply to the \
+        decompressed body. doppel compresses a complete response of 1 KiB or more if the client sends \
+        `Accept-Encoding`. It does not compress streams of lines and events, so that each line or event arrives as \
+        soon as doppel creates it.";
     let info = InfoBuilder::new()
         .title("doppel")
         .version(env!("CARGO_PKG_VERSION"))
@@ -49,14 +51,14 @@ pub fn head() -> OpenApi {
     let key = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
         .bearer_format("dpl_<name>_<secret>")
-        .description(Some("needed where the service has keys configured"));
+        .description(Some("required if the service has keys in its configuration"));
     let common = ERRORS.iter().map(|error| (error.name, error.response()));
     let components = ComponentsBuilder::new()
         .schema(ProblemBody::name(), ProblemBody::schema())
         .schema(Violation::name(), Violation::schema())
         .responses_from_iter(common)
         .security_scheme("key", SecurityScheme::Http(key.build()));
-    let server = ServerBuilder::new().url("/").description(Some("the service from which the document comes")).build();
+    let server = ServerBuilder::new().url("/").description(Some("the service that sent this document")).build();
     OpenApiBuilder::new().info(info).servers(Some([server])).components(Some(components.build())).build()
 }
 
@@ -159,11 +161,16 @@ impl CommonError {
 
 const ERRORS: &[CommonError] = &[
     CommonError::new("400", "BadRequest", "the request cannot be read", Any),
-    CommonError::new("401", "Unauthorized", "no key, or a wrong one; `WWW-Authenticate` says what is wanted", WithKey),
+    CommonError::new(
+        "401",
+        "Unauthorized",
+        "the key is missing or invalid; `WWW-Authenticate` contains the reason",
+        WithKey,
+    ),
     CommonError::new(
         "403",
         "Forbidden",
-        "a web page of another site asks, or the key lacks the scope that `detail` names or is for other collections",
+        "the request comes from a page of another web site, the key does not have the scope that `detail` names, or the key is limited to other collections",
         Any,
     ),
     CommonError::new(
@@ -172,27 +179,42 @@ const ERRORS: &[CommonError] = &[
         "the collection or the record does not exist (`unknown_collection`, `unknown_record`)",
         InCollection,
     ),
-    CommonError::new("406", "NotAcceptable", "answers are JSON", Call),
-    CommonError::new("408", "SlowBody", "the body came too slowly", WithBody),
-    CommonError::new("409", "Conflict", "the state of the collection forbids it", Changing),
-    CommonError::new("413", "LargeBody", "the body is over the limit", WithBody),
+    CommonError::new("406", "NotAcceptable", "the client does not accept JSON", Call),
+    CommonError::new("408", "SlowBody", "the body arrived too slowly", WithBody),
+    CommonError::new("409", "Conflict", "the state of the collection does not allow the request", Changing),
+    CommonError::new("413", "LargeBody", "the body is larger than the limit", WithBody),
     CommonError::new(
         "415",
         "UnsupportedMediaType",
-        "the body is of another media type, or compressed in another way than gzip or zstd",
+        "the body has another media type, or a compression other than gzip or zstd",
         WithBody,
     ),
-    CommonError::new("421", "MisdirectedRequest", "without keys the service is asked as localhost only", Any),
-    CommonError::new("422", "Invalid", "it can be read but not accepted: `errors` says where and why", Any),
+    CommonError::new(
+        "421",
+        "MisdirectedRequest",
+        "a service without keys accepts only requests to a loopback name, such as localhost or 127.0.0.1",
+        Any,
+    ),
+    CommonError::new(
+        "422",
+        "Invalid",
+        "the request can be read but not accepted; `errors` contains the positions and reasons",
+        Any,
+    ),
     CommonError::new(
         "429",
         "TooManyRequests",
-        "the key sends more requests than configured; `Retry-After` says when to come again",
+        "the client sent more requests than the limit for its key; repeat the request after `Retry-After`",
         WithKey,
     ),
-    CommonError::new("500", "Internal", "a bug; the log has the cause under the `request_id`", Any),
-    CommonError::new("503", "Unavailable", "not now; `Retry-After` says when to come again", Call),
-    CommonError::new("507", "DiskFull", "the disk is full; reads go on", Changing),
+    CommonError::new("500", "Internal", "a bug in the service; the log contains the cause with the `request_id`", Any),
+    CommonError::new(
+        "503",
+        "Unavailable",
+        "the service cannot answer at present; repeat the request after `Retry-After`",
+        Call,
+    ),
+    CommonError::new("507", "DiskFull", "the disk is full; requests that only read still work", Changing),
 ];
 
 fn complete(path: &str, method: &HttpMethod, operation: &mut Operation) {
@@ -226,11 +248,11 @@ fn complete(path: &str, method: &HttpMethod, operation: &mut Operation) {
 /// Adds the headers of a status. The body of an error is a problem.
 fn finish(status: &str, response: &mut Response) {
     const HEADERS: &[(&str, &str, &str)] = &[
-        ("201", "Location", "the path of what was created"),
-        ("202", "Location", "the path of the task"),
-        ("401", "WWW-Authenticate", "what is wanted, and what is wrong with what was sent"),
-        ("429", "Retry-After", "seconds"),
-        ("503", "Retry-After", "seconds"),
+        ("201", "Location", "the path of the created resource"),
+        ("202", "Location", "the path that shows the progress"),
+        ("401", "WWW-Authenticate", "the required authentication, and the error in the sent authentication"),
+        ("429", "Retry-After", "time in seconds after which to repeat the request"),
+        ("503", "Retry-After", "time in seconds after which to repeat the request"),
     ];
     for (_, name, description) in HEADERS.iter().filter(|(of, ..)| *of == status) {
         let kind = if *name == "Retry-After" { Type::Integer } else { Type::String };

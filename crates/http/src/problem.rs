@@ -64,27 +64,27 @@ struct ProblemFacts {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Problem)]
 pub struct ProblemBody<'a> {
-    /// Always `about:blank`. Use `code` instead.
+    /// Always `about:blank`. Programs should use `code`.
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// The status in words.
+    /// The HTTP status in words.
     pub title: &'static str,
-    /// The status.
+    /// The HTTP status code.
     pub status: u16,
-    /// The reason for programs. It does not change between versions.
+    /// The reason of the error, for programs. It does not change between versions.
     pub code: ErrorCode,
-    /// The error and its remedy, for people.
+    /// The error and a way to correct it, for people.
     pub detail: &'a str,
-    /// The id of this request in the log of the service.
+    /// The id of this request in the log of the service; absent if it has none.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub request_id: &'a str,
     /// True if the same request may succeed later.
     pub retryable: bool,
-    /// The violations of the request.
+    /// The violations of the request; absent if there are none.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     #[schema(value_type = Vec<Violation>)]
     pub errors: &'a [Violation],
-    /// For `changes_forgotten`: the value of `since` from which a client can continue after it has read all records and decisions.
+    /// Only for `changes_forgotten`: the value of `since` with which a client can continue after it has read all records and decisions.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub begin_at: Option<Seq>,

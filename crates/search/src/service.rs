@@ -77,13 +77,13 @@ impl From<StoreError> for SearchError {
 
 pub type Result<T> = std::result::Result<T, SearchError>;
 
-/// How far an answer is up to date.
+/// The last change that an index contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct AsOf {
-    /// The number of the last change that it knows of.
+    /// The number of the last change that the index contains.
     #[schema(value_type = u64)]
     pub number: Seq,
-    /// How many numbers the collection is ahead of it; 0 where it knows of everything.
+    /// Number of changes of the collection that the index does not contain yet; 0 if it is up to date.
     pub behind: u64,
 }
 

@@ -51,7 +51,7 @@ pub enum RunStatus {
     Canceled,
 }
 
-/// The destination of a snapshot.
+/// The destination of a snapshot. `directory`: the configured directory. `stream`: the client that requested the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SnapshotDestination {
@@ -66,43 +66,43 @@ pub enum SnapshotDestination {
 pub struct SnapshotRun {
     /// The status.
     pub status: RunStatus,
-    /// The destination.
+    /// The destination of the snapshot.
     pub to: SnapshotDestination,
-    /// The time of the content.
+    /// The time to which the content of the snapshot belongs (RFC 3339, UTC).
     #[schema(format = DateTime)]
     pub taken_at: String,
-    /// The time at which it ended.
+    /// The time at which the snapshot ended (RFC 3339, UTC); `null` before.
     #[schema(format = DateTime)]
     pub finished_at: Option<String>,
-    /// The name of a complete snapshot.
+    /// The name of the snapshot; `null` until it is complete.
     pub id: Option<String>,
-    /// Number of records in all collections at that time.
+    /// Number of records in all collections at the time of the snapshot.
     pub records: u64,
-    /// Number of keys of the store that were read: records, ids, index entries and others.
+    /// Number of keys that were read from the store: records, ids, index entries and others.
     pub entries: u64,
-    /// Number of bytes in these keys and their values.
+    /// Size in bytes of the read keys and their values.
     pub bytes: u64,
-    /// Number of bytes written so far, compressed: the data that no earlier snapshot contains.
+    /// Number of bytes written so far, after compression. Data of earlier snapshots is not written again.
     pub new_bytes: u64,
-    /// The error of a failed snapshot.
+    /// The error of a failed snapshot; `null` otherwise.
     pub error: Option<String>,
 }
 
-/// A snapshot in the directory.
+/// A snapshot in the directory of the configuration.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct StoredSnapshot {
-    /// The name.
+    /// The name of the snapshot.
     pub id: String,
-    /// The time of the content.
+    /// The time to which the content of the snapshot belongs (RFC 3339, UTC); `null` if the snapshot cannot be read.
     #[schema(format = DateTime)]
     pub taken_at: Option<String>,
-    /// Number of records in all collections at that time.
+    /// Number of records in all collections at the time of the snapshot; `null` if the snapshot cannot be read.
     pub records: Option<u64>,
-    /// The state of each collection.
+    /// The state of each collection in the snapshot.
     pub collections: Vec<CollectionAt>,
-    /// Size in bytes of all files of the snapshot. It may share files with other snapshots.
+    /// Size in bytes of all files of the snapshot, some of which other snapshots may share; `null` if the snapshot cannot be read.
     pub stored_bytes: Option<u64>,
-    /// The error if it cannot be read.
+    /// The reason why the snapshot cannot be read; `null` otherwise.
     pub error: Option<String>,
 }
 

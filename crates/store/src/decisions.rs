@@ -24,7 +24,9 @@ pub fn check_rulings(kept: usize) -> Result<()> {
     if kept >= most { Err(StoreError::TooManyRulings { most }) } else { Ok(()) }
 }
 
-/// A person's judgement of a pair.
+/// A person's judgement of a pair. `same`: the records concern the same matter. `same_event`: the records report one event, but are not duplicates.
+/// `not_same`: the records concern different matters and different events. `withdrawn`: an earlier judgement is withdrawn, and the scores apply
+/// again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -40,19 +42,19 @@ pub enum Judgement {
     Withdrawn,
 }
 
-/// A judgement with its author and its time.
+/// A judgement with its author and time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Ruling {
     /// The judgement.
     pub judgement: Judgement,
-    /// The person who decided, if known.
+    /// The person who made the ruling; `null` if unknown.
     pub by: Option<String>,
-    /// The reason, if the person gave one.
+    /// The reason; `null` if the person gave none.
     pub note: Option<String>,
-    /// The time of the decision (RFC 3339, UTC).
+    /// The time of the ruling (RFC 3339, UTC).
     pub at: String,
-    /// The record of the pair that the person chose as the original of its group, with the judgement `same`.
+    /// The record of the pair that the person chose as the original of the group; only with the judgement `same`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = RecordId, required = false))]
     pub original: Option<RecordId>,

@@ -34,7 +34,7 @@ pub struct CollectionAt {
     pub name: CollectionName,
     /// Number of live records.
     pub records: u64,
-    /// The number of the last change; 0 if there was none.
+    /// The number of the last change in the collection; 0 if there was no change.
     pub last_change: u64,
     /// The live generation.
     #[cfg_attr(feature = "openapi", schema(value_type = u32))]

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The hash function that turns a feature into 64 bits.
+/// The hash function that maps a feature to 64 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -21,7 +21,8 @@ pub enum HashFunction {
     Classic,
 }
 
-/// The weight of a feature.
+/// The weight of a feature. `tf`: term frequency. `tf_len`: term frequency times the length of the word in
+/// characters. `tf_idf`: term frequency times inverse document frequency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -35,7 +36,7 @@ pub enum Weighting {
     TfIdf,
 }
 
-/// The rule that selects the words of a record that become its posting keys.
+/// The rule that selects the words of a record as its lookup keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged, expecting = "`keys` is a number from 1 to 64, \"all\" or \"prefix\"")]
@@ -46,7 +47,9 @@ pub enum TermKeys {
     Named(NamedKeys),
 }
 
-/// The rules that choose words as keys. With both rules every match is found.
+/// A rule that selects words as keys. With both rules every match is found. `all`: every word; the most common word
+/// then determines the speed. `prefix`: as many of the rarest words as necessary so that all matches share one of
+/// them; `scam` does not have this rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -58,7 +61,8 @@ pub enum NamedKeys {
     Prefix,
 }
 
-/// The punctuation marks beside which a feature code takes characters.
+/// The punctuation marks at which a feature code takes characters. `full_stop`: the mark 。 alone. `sentence`: the
+/// marks 。 ! ?. `any`: all characters that are not letters, digits or white space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -72,7 +76,9 @@ pub enum Marks {
     Any,
 }
 
-/// The choice of the shingles of a text that are in its sample.
+/// The shingles that the sample of a text prefers. `any`: the shingles with the smallest hashes, so that all shingles
+/// have the same chance. `rare`: shingles of text that is rare in the collection, because very common keys would
+/// propose almost every record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -91,7 +97,8 @@ impl Prefer {
     }
 }
 
-/// The way in which the first fingerprints become lookup keys.
+/// The way in which the first fingerprints become lookup keys. `all`: all of them together form one key. `any`: each
+/// of them, with its position, is one key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -170,11 +177,11 @@ macro_rules! parameters {
 parameters! {
     /// Parameters of the `simhash` scheme.
     SimhashParams {
-        /// Hash function of a feature.
+        /// The hash function for features.
         hash: HashFunction = HashFunction::City64,
-        /// Weight of a feature.
+        /// The weight of a feature.
         weighting: Weighting = Weighting::Tf,
-        /// Maximum Hamming distance of a match, 0 to 15.
+        /// Maximum Hamming distance of a match in bits, 0 to 15.
         radius: u8 = 3,
     }
 
@@ -182,15 +189,16 @@ parameters! {
     ShingleParams {
         /// Number of units (a Han character, or a run of letters or digits) in a shingle, 1 to 32.
         units: u8 = 8,
-        /// Minimum and maximum number of hashes that are kept of a record, 1 to 256. Between these bounds, one hash is
-        /// kept for every 25 units.
+        /// Minimum and maximum number of hashes that are kept for a record, 1 to 256. Between these limits, one hash
+        /// is kept for every 25 units.
         keep: [u16; 2] = [12, 96],
-        /// If given, every hash that is divisible by this number is kept instead, 2 to 64.
+        /// If given, the sample has every hash that is divisible by this number instead, 2 to 64.
         #[serde(rename = "mod", skip_serializing_if = "Option::is_none")]
         modulus: Option<u8> = None,
-        /// Minimum resemblance of the samples. 0 accepts any common shingle, which is useful if matches are verified.
+        /// Minimum resemblance of the samples, 0 to 1. 0 accepts any common shingle, which is useful if matches are
+        /// verified.
         t: f64 = 0.1,
-        /// The shingles that are kept first. It cannot be combined with `mod`.
+        /// The shingles that are preferred. It cannot be combined with `mod`.
         #[serde(skip_serializing_if = "Prefer::is_any")]
         prefer: Prefer = Prefer::Any,
     }
@@ -206,13 +214,13 @@ parameters! {
         /// Number of the first fingerprints that form the lookup key, 1 to 8. A record needs at least this number of
         /// words.
         pre: u32 = 3,
-        /// A match has more common fingerprints than this number, 0 to 1,000.
+        /// Records match if they have more common fingerprints than this number, 0 to 1,000.
         t: u32 = 5,
-        /// Minimum share of the shorter list that both lists contain, 0 to 1.
+        /// Minimum share of the shorter list of fingerprints that the longer list also contains, 0 to 1.
         share: f64 = 0.5,
-        /// Fields whose whole values come before the words: at most 8, each of role text, whole or url.
+        /// Fields whose whole values come before the words: at most 8, each of role `text`, `whole` or `url`.
         lead_fields: Vec<String> = Vec::new(),
-        /// The way in which the first fingerprints are looked up: together or each alone.
+        /// The way in which the first fingerprints become lookup keys.
         key: LeadKey = LeadKey::All,
     }
 
@@ -222,7 +230,7 @@ parameters! {
         units: u8 = 3,
         /// Number of minima, 1 to 256.
         perms: u32 = 84,
-        /// Number of groups of minima, 1 to 256; divides `perms`.
+        /// Number of groups of minima, 1 to 256. It must divide `perms`.
         groups: u32 = 21,
         /// Minimum number of equal groups of a match, 1 to `groups`.
         agree: u32 = 2,
@@ -242,13 +250,13 @@ parameters! {
 
     /// Parameters of the `i_match` scheme.
     IMatchParams {
-        /// Minimum normalised inverse document frequency of a word that counts, 0 to 1.
+        /// Minimum normalised inverse document frequency of a used word, 0 to 1.
         low: f64 = 0.5,
-        /// Maximum normalised inverse document frequency of a word that counts, `low` to 1.
+        /// Maximum normalised inverse document frequency of a used word, `low` to 1.
         high: f64 = 0.8,
-        /// A record with fewer words that count gets no signature, 1 to 100.
+        /// Minimum number of used words, 1 to 100. A record with fewer used words gets no signature.
         min: u32 = 5,
-        /// Number of additional signatures, each without a random third of the words, 0 to 20.
+        /// Number of additional signatures, each of which leaves out a random third of the words, 0 to 20.
         lexicons: u32 = 0,
     }
 
@@ -257,42 +265,42 @@ parameters! {
         /// The places at which the text is cut: `clause`, `sentence` or `lines:n` with n from 1 to 1,000.
         #[cfg_attr(feature = "openapi", schema(value_type = String, pattern = "^(clause|sentence|lines:[0-9]+)$"))]
         split: Split = Split::Clause,
-        /// Minimum number of units of a segment, 1 to 100. Shorter segments are left out.
+        /// Minimum number of units in a segment, 1 to 100. Shorter segments are left out.
         min_units: u32 = 8,
-        /// Minimum number of segments that both records of a match contain, 1 to 1,000.
+        /// Minimum number of common segments of a match, 1 to 1,000.
         agree: u32 = 1,
-        /// Minimum share of common segments among the segments of the record with fewer segments, 0 to 1.
+        /// Minimum share of the segments of the shorter record that both records contain, 0 to 1.
         share: f64 = 0.5,
     }
 
     /// Parameters of the `tianwang1` scheme.
     AbstractParams {
-        /// Length of the beginning of the text that is compared, 32 to 4,096. An ASCII character counts 1, any other
+        /// Length of the compared beginning of the text, 32 to 4,096. An ASCII character counts 1, any other
         /// character 2.
         bytes: u32 = 512,
     }
 
     /// Parameters of the `tianwang2` and `tianwang5` schemes.
     KeywordParams {
-        /// Number of words, 3 to 50. The most frequent words are taken.
+        /// Number of the most frequent words that are used, 3 to 50.
         n: u32 = 5,
     }
 
     /// Parameters of the `tianwang3` and `tianwang4` schemes.
     KeywordVectorParams {
-        /// Number of words, 3 to 50. The most frequent words are taken.
+        /// Number of the most frequent words that are used, 3 to 50.
         n: u32 = 5,
-        /// The distance of a match is below this value, 0 to 1.
+        /// Upper limit of the distance between matching records, 0 to 1.
         epsilon: f64 = 0.05,
     }
 
     /// Parameters of the `feature_code` scheme (特征码).
     FeatureCodeParams {
-        /// Number of Han characters that are taken on each side of a mark, 2 to 16.
+        /// Number of Han characters that are taken before and after each mark, 2 to 16.
         k: u32 = 5,
-        /// The marks.
+        /// The punctuation marks at which characters are taken.
         marks: Marks = Marks::Sentence,
-        /// Minimum share of the shorter code that both codes contain, 0 to 1.
+        /// Minimum share of the shorter code that the other code also contains, 0 to 1.
         share: f64 = 0.3,
     }
 
@@ -316,7 +324,8 @@ parameters! {
 
     /// Parameters of the `scam` scheme.
     ScamParams {
-        /// Limit on the sum of the ratio of a word's counts and its inverse, above 2 and at most 10.
+        /// Upper limit of r + 1/r, where r is the ratio of the counts of a word in both texts; above 2 and at most
+        /// 10.
         epsilon: f64 = 2.5,
         /// Minimum similarity, 0 to 1.
         t: f64 = 0.8,
@@ -328,7 +337,7 @@ parameters! {
 /// Declares the schemes. Each scheme is a variant with its name in JSON.
 macro_rules! channels {
     ($($(#[$doc:meta])* $variant:ident($params:ty) = $name:literal,)*) => {
-        /// A scheme with its parameters: one method that proposes candidates.
+        /// A scheme with its parameters. A scheme is a method that proposes candidates.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
         #[serde(tag = "scheme")]
@@ -357,39 +366,39 @@ macro_rules! channels {
 }
 
 channels! {
-    /// 64-bit Simhash within a Hamming radius.
+    /// Compares 64-bit Simhash fingerprints by their Hamming distance.
     Simhash(SimhashParams) = "simhash",
-    /// Sampled shingles (DSC).
+    /// Compares sampled shingles (DSC).
     Shingle(ShingleParams) = "shingle",
-    /// MD5 of all fields.
+    /// Compares the MD5 of all fields.
     Md5(Md5Params) = "md5",
-    /// MD5 of every word, looked up by the first ones.
+    /// Compares the MD5 of every word. The first of these fingerprints are lookup keys.
     MultiMd5(MultiMd5Params) = "multi_md5",
-    /// Groups of minima of shingles (DSC-SS).
+    /// Compares groups of minima of the hashes of shingles (DSC-SS).
     SuperShingle(SuperShingleParams) = "super_shingle",
-    /// Minima of shingles, grouped in bands.
+    /// Compares minima of the hashes of shingles, grouped in bands (MinHash).
     Minhash(MinhashParams) = "minhash",
-    /// One hash of the words that are neither common nor rare.
+    /// Compares one hash of all words that are neither common nor rare.
     IMatch(IMatchParams) = "i_match",
-    /// Hashes of clauses, sentences or lines.
+    /// Compares hashes of clauses, sentences or lines.
     Segments(SegmentsParams) = "segments",
-    /// MD5 of the beginning of the text.
+    /// Compares the MD5 of the beginning of the text.
     Tianwang1(AbstractParams) = "tianwang1",
-    /// MD5 of the most frequent words in their order.
+    /// Compares the MD5 of the most frequent words, ordered by frequency.
     Tianwang2(KeywordParams) = "tianwang2",
-    /// As `tianwang2`, with the frequencies of the words.
+    /// Like `tianwang2`, but also compares the frequencies of the words.
     Tianwang3(KeywordVectorParams) = "tianwang3",
-    /// As `tianwang5`, with the frequencies of the words.
+    /// Like `tianwang5`, but also compares the frequencies of the words.
     Tianwang4(KeywordVectorParams) = "tianwang4",
-    /// MD5 of the most frequent words, in any order.
+    /// Compares the MD5 of the most frequent words, in any order.
     Tianwang5(KeywordParams) = "tianwang5",
-    /// The characters beside the ends of sentences (特征码).
+    /// Compares codes of the characters next to the ends of sentences (feature codes, 特征码).
     FeatureCode(FeatureCodeParams) = "feature_code",
-    /// Cosine of word vectors.
+    /// Compares word vectors by their cosine.
     Vsm(VsmParams) = "vsm",
-    /// Dice coefficient of word sets.
+    /// Compares the sets of words by their Dice coefficient.
     Boolean(BooleanParams) = "boolean",
-    /// Words that occur about equally often in both texts.
+    /// Compares the counts of words that occur about equally often in both texts (SCAM).
     Scam(ScamParams) = "scam",
 }
 

@@ -56,20 +56,21 @@ impl Role {
     }
 }
 
-/// A named field and its role.
+/// A field of the row, with its role.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Field {
-    /// The key in the row.
+    /// The key of the field in the row.
     pub name: String,
     /// The role of the field.
     pub role: Role,
-    /// Factor on the weights of the field's features. The default is 2 for `whole` fields and 1 for all others.
+    /// Factor by which the weights of the field's features are multiplied. The default is 2 for `whole` fields and 1
+    /// for all others.
     ///
-    /// A field of role `identity` or `time` that is given a weight is also a feature, as a `whole` field is: the
-    /// document of 2015 treats every column but the long text in this way. The value is still no content: the exact
-    /// stage and the schemes other than `simhash` leave it out.
+    /// A field of role `identity` or `time` with a weight is also a feature, like a `whole` field, because the
+    /// document of 2015 uses every column except the long text in this way. The value still does not belong to the
+    /// content: the exact stage and the schemes other than `simhash` do not use it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<u16>,
     /// The format of the value.
@@ -77,7 +78,8 @@ pub struct Field {
     pub format: TextFormat,
 }
 
-/// The format of a value.
+/// The format of a value. `plain`: plain text. `html`: HTML, of which the text that a browser would show is compared;
+/// only for fields of role `text` or `whole`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

@@ -16,7 +16,10 @@ use crate::violation::Violation;
 /// are in use, so that nobody can try all sequences of this length.
 const LEAST_UNITS: u32 = 8;
 
-/// The parts of a record that are kept.
+/// The content that is kept of each record. `all`: everything, also the row as it was received. `signatures`: no
+/// text, but the id, the times, the digest, the signatures, the verdict, and keyed hashes of the row and of the
+/// petitioner's values. It requires `"verify": null`, no field of role `url`, and channels that compare only
+/// signatures; the preset `signatures` has such settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

@@ -7,7 +7,10 @@ use super::{
     Weighting, is_title_name,
 };
 
-/// Ready-made settings.
+/// A set of ready-made settings. `default`: the settings with the best results on real petitions (Simhash, sampled
+/// shingles, verification). `paper`: the settings of the 2015 paper (Simhash alone, term frequency, radius 3; every
+/// column except the long text is one feature with weight 2). `signatures`: settings that store no text (`keep`);
+/// only the comparison of signatures decides the verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -17,24 +17,26 @@ const MAX_CLOSED_VALUES: usize = 100;
 
 const MICROSECONDS_PER_DAY: u64 = 86_400_000_000;
 
-/// The conditions that a pair of records must meet to match. A pair that a person confirmed matches without them. A record that lacks a value
-/// meets the condition on this value.
+/// The conditions that a pair of records must meet to match. A pair that a person confirmed matches without them. A
+/// record without a value meets every condition on this value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct MatchScope {
-    /// Largest time between the two records, in days of 24 hours, by their `time` fields; `null` for no limit.
+    /// Largest difference between the times of the two records (fields of role `time`), in days of 24 hours; `null`
+    /// for no limit.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 36_500))]
     pub days: Option<u32>,
-    /// The roles whose values must be equal in both records. The values of role `category` and `unit` are normalised before the comparison.
+    /// The roles whose values must be equal in both records. The values of the roles `category` and `unit` are
+    /// normalised before the comparison.
     pub same: Vec<ScopeRole>,
-    /// Values of role `status` that mean that a matter is closed, such as 已办结. A new record matches no earlier record with one
-    /// of them. The status at the time of the registration or of the check counts. A reindex and `doppel dedup` do not apply this
-    /// condition, because a record has only its present status.
+    /// Values of role `status` that mean that a matter is closed, such as 已办结. A new record does not match an earlier
+    /// record with one of these values. The status at the time of the registration or of the check counts. A reindex
+    /// and `doppel dedup` do not apply this condition, because they know only the present status of a record.
     pub closed: Vec<String>,
 }
 
-/// A role whose values `match.same` can require to be equal.
+/// A role for which `match.same` can require equal values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -45,7 +47,8 @@ pub enum ScopeRole {
     Unit,
 }
 
-/// The condition of `match` that a pair does not meet.
+/// The condition of `match` that a pair does not meet. `days`: the difference between the times is larger than
+/// `match.days`. `category`, `unit`: the values differ. `closed`: the earlier record is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

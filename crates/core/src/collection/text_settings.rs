@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::facts::Place;
 
-/// The way in which text is cut into words.
+/// The method that cuts text into words. `jieba`: words of a dictionary. `chars2`, `chars3`: overlapping sequences of
+/// two or three characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -18,7 +19,8 @@ pub enum SegmenterKind {
     Chars3,
 }
 
-/// Words that carry no meaning and are left out.
+/// The words that are left out because they have no meaning for the comparison: the name of a list, or the words
+/// themselves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged)]
@@ -38,30 +40,31 @@ pub enum StopList {
     Default,
 }
 
-/// The settings by which text becomes words.
+/// The settings that cut text into words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct TextSettings {
-    /// The way in which text is cut.
+    /// The method that cuts text into words.
     pub segmenter: SegmenterKind,
-    /// True if jieba guesses words that are not in its dictionary.
+    /// True if jieba also recognises words that are not in its dictionary.
     pub hmm: bool,
     /// Words that are added to the dictionary.
     pub user_words: Vec<String>,
     /// Words that are left out.
     pub stop_words: StopWords,
-    /// Groups of words with one meaning. Before weighting, each word is replaced by the first word of its group.
+    /// Groups of words with one meaning. Before features are weighted, each word is replaced with the first word of
+    /// its group.
     pub synonyms: Vec<Vec<String>>,
-    /// True if traditional characters are read as simplified ones.
+    /// True to read traditional characters as simplified characters.
     pub simplify: bool,
-    /// True if contacts, links, file names, hashtags, signatures, greetings and closing phrases are removed before
-    /// texts are compared. Records that are equal except for these parts match, however short or common they are. A
-    /// collection in which a channel reads lines does not remove these parts. The preset `default` does.
+    /// True to remove contacts, links, file names, hashtags, signatures, greetings and closing phrases before texts
+    /// are compared. Records that differ only in these parts match, even if they are short or common. If a channel of
+    /// the collection reads lines, these parts are not removed. The preset `default` has the value true.
     #[cfg_attr(feature = "openapi", schema(required = false))]
     pub remove_noise: bool,
-    /// The places that the office knows, with their aliases. In names of texts an alias counts as the name of its
-    /// place.
+    /// The office's list of places, with their aliases. When names in texts are compared, an alias counts as the name
+    /// of its place.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "openapi", schema(required = false, max_items = 10000))]
     pub places: Vec<Place>,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::evidence::LearnedModel;
 
-/// The settings of verification. Verification accepts pairs that probably concern the same matter.
+/// The settings of the verification, which accepts pairs that probably concern the same matter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -13,18 +13,20 @@ pub struct Verify {
     pub shingle: u8,
     /// Lowest probability of a match, 0 to 1.
     pub duplicate: f64,
-    /// Lowest probability, 0 to 1, of a pair that is no match but is shown if the request asks for templates.
+    /// Lowest probability, 0 to 1, of a pair that is not a match but is listed if the request has `templates=true`.
     pub unsure: f64,
-    /// True if rare text of the collection has more weight than common text. If false, all text has the same weight.
+    /// True if text that is rare in the collection has more weight than common text. If false, all text has the same
+    /// weight.
     pub rarity: bool,
-    /// True if the objects that the texts name (places, roads, companies, plates, numbers) count: equal objects speak
+    /// True to use the objects that the texts name (places, roads, companies, plates, numbers): equal objects speak
     /// for a match, different objects speak against it.
     pub objects: bool,
-    /// The forms of the collection. Two records on one form are compared only by the text that people filled in.
+    /// The forms of the collection. Two records on the same form are compared only by the text that people filled in.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "openapi", schema(required = false))]
     pub forms: Vec<Form>,
-    /// The evidence model that was fitted to the decisions of the office; the model of doppel if not given.
+    /// The evidence model that was fitted to the decisions of the office. The default `null` means the model of
+    /// doppel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<LearnedModel>,
     #[serde(rename = "jaccard", skip_serializing)]
@@ -41,12 +43,13 @@ pub struct Verify {
     pub former_evidence: FormerThreshold,
 }
 
-/// Text that many records share because somebody fills it in. It says nothing about the matter of a record.
+/// The fixed text of a form, which many unrelated records share because people fill it in. It says nothing about the
+/// matter of a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Form {
-    /// The name, which distinguishes the form from the others of the collection.
+    /// The name of the form, unique in the collection.
     pub name: String,
     /// The passages that are the same in all records on the form.
     pub passages: Vec<String>,

@@ -224,7 +224,9 @@ impl EventFinder {
     }
 }
 
-/// Why two records of an event belong together.
+/// The reason why two records are in one event. `duplicate`: they are duplicates, or a person decided `same`.
+/// `decision`: a person decided `same_event`. `citation`: one record cites the number of the other. `model`: the
+/// event model found that they report one event in other words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -242,7 +244,7 @@ pub enum LinkKind {
 /// A link between two members of an event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MemberLink {
-    /// The other member.
+    /// The id of the other member.
     pub other: u32,
     /// The kind of the link.
     pub kind: LinkKind,

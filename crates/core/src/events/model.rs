@@ -33,7 +33,8 @@ pub struct BandBounds {
     pub unlikely: f64,
 }
 
-/// Whether two records report one event, by their own texts and times.
+/// Whether two records report one event, by their texts and times. `likely`: they probably do. `unsure`: a person
+/// must decide. `unlikely`: they probably do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

@@ -33,7 +33,8 @@ impl Default for FrequencyRule {
     }
 }
 
-/// The state of an event under a frequency rule.
+/// The result of the frequency test. `frequent`: enough reports lie within some window of the requested length.
+/// `not_reached`: no window has enough reports. `no_dates`: the result depends on reports that have no time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -57,13 +58,14 @@ impl FrequencyState {
 pub struct FrequencyWindow {
     /// Time of the first report in the window, in seconds since 1970.
     pub first: i64,
-    /// Time of the last report in the window.
+    /// Time of the last report in the window (RFC 3339, UTC).
     pub last: i64,
     /// Number of reports in the window.
     pub reports: usize,
 }
 
-/// Whether members agree on a fact.
+/// Whether the members of an event agree on a kind of value. `known`: all members that name a value of this kind have
+/// one value in common. `contradicted`: members name different values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -74,7 +76,7 @@ pub enum FactState {
     Contradicted,
 }
 
-/// A value that members of an event name.
+/// A value of the object of an event, with the members that name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SummaryFact {
     /// The kind of the value.
@@ -105,7 +107,7 @@ pub struct EventCounts {
 /// The name of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventSummary {
-    /// The place and the problem that most members name; empty if they agree on neither.
+    /// The place and the problem that most members name; empty if most members agree on neither.
     pub name: String,
     /// The names of places and organisations that at least two members name, by number of members.
     pub places: Vec<String>,

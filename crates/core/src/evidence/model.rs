@@ -107,14 +107,14 @@ struct ModelFile {
     uncounted: CoefficientTable,
 }
 
-/// Coefficients as they are written in files and settings, in log-odds.
+/// The coefficients of an evidence model, in log-odds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CoefficientTable {
     /// Log-odds of a pair whose features are all 0.
     intercept: f64,
-    /// Log-odds that one unit of each feature adds, by the name of the feature.
+    /// Coefficients by name of the feature: the log-odds that one unit of the feature adds.
     weights: BTreeMap<String, f64>,
 }
 
@@ -126,9 +126,9 @@ pub struct LearnedModel {
     /// The version of the features to which the coefficients were fitted. A model for another version is not used.
     #[serde(default = "first_features")]
     features: u32,
-    /// The coefficients for collections with counted document frequencies.
+    /// The coefficients that apply after document frequencies have been counted.
     counted: CoefficientTable,
-    /// The coefficients before the first count.
+    /// The coefficients that apply before document frequencies have been counted.
     uncounted: CoefficientTable,
 }
 

@@ -21,12 +21,13 @@ pub const MIN_PLACE_CHARS: usize = 2;
 /// Maximum length of a name, in characters.
 pub const MAX_PLACE_CHARS: usize = 64;
 
-/// A place that the office knows. In a text, each of its aliases counts as its name.
+/// A place in the office's list of places. When names in texts are compared, each alias counts as the name of the
+/// place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Place {
-    /// The name under which the place is compared, 2 to 64 characters.
+    /// The name with which the place is compared, 2 to 64 characters.
     #[cfg_attr(feature = "openapi", schema(min_length = 2, max_length = 64))]
     pub name: String,
     /// The kind of the place.
@@ -36,7 +37,7 @@ pub struct Place {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "openapi", schema(required = false, max_items = 64))]
     pub aliases: Vec<String>,
-    /// The name of the place that contains it, 2 to 64 characters. It is kept for the office and not compared.
+    /// The name of the place that contains this place, 2 to 64 characters. It is stored but not compared.
     #[cfg_attr(feature = "openapi", schema(min_length = 2, max_length = 64))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,

@@ -43,7 +43,8 @@ const REPEATED_S: i64 = 600;
 /// Time for which histories that other instances can change are not read again.
 const SHARED_FRESH: Duration = Duration::from_secs(5);
 
-/// The status of an event.
+/// The status of the handling of an event. `open`: nobody handles it yet. `assigned`: a unit handles it. `answered`: the petitioners have a reply.
+/// `closed`: the work is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HandlingStatus {
@@ -64,31 +65,31 @@ impl HandlingStatus {
         [(Self::Open, "open"), (Self::Assigned, "assigned"), (Self::Answered, "answered"), (Self::Closed, "closed")];
 }
 
-/// A step of the handling: at least one of status, unit and note.
+/// A step in the handling of an event, with at least one of status, unit and note.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HandlingStep {
-    /// The new status.
+    /// The new status; `null` if the step does not change it.
     #[serde(default)]
     pub status: Option<HandlingStatus>,
-    /// The unit that handles the event from now on.
+    /// The unit that handles the event from now on; `null` if the step does not change it.
     #[serde(default)]
     pub unit: Option<String>,
-    /// A note.
+    /// A note; `null` if the step has none.
     #[serde(default)]
     pub note: Option<String>,
-    /// The person who made the step, if known.
+    /// The person who made the step; `null` if unknown.
     #[serde(default)]
     pub by: Option<String>,
     /// Time of the step (RFC 3339, UTC).
     pub at: String,
 }
 
-/// The handling of an event as lists show it.
+/// The present handling of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct HandlingView {
     /// The status.
     pub status: HandlingStatus,
-    /// The unit that handles the event.
+    /// The unit that handles the event; `null` if no step names one.
     pub unit: Option<String>,
     /// Number of steps.
     pub steps: usize,

@@ -54,12 +54,12 @@ impl EventAction {
     }
 }
 
-/// The result of an operation on events.
+/// The decisions of an operation on events, and the resulting events.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct EventRegrouping {
     /// Number of decisions that the operation made.
     pub decisions: usize,
-    /// The events of the records of these decisions after the operation, by first record. They do not contain records without an event.
+    /// The events that contain the records of these decisions after the operation, sorted by first record. Records without an event are left out.
     pub events: Vec<EventView>,
 }
 

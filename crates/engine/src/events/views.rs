@@ -45,7 +45,7 @@ pub struct EventSelection {
     pub order: EventOrder,
     /// The rule for frequent events.
     pub rule: FrequencyRule,
-    /// Only events in this state.
+    /// Only events with this result of the frequency test.
     pub frequency: Option<FrequencyState>,
     /// Only events whose handling has this status. An event without handling is open.
     pub status: Option<HandlingStatus>,
@@ -64,40 +64,40 @@ pub struct EventSelection {
 pub struct EventWindow {
     /// Time of the first report in the window (RFC 3339, UTC).
     pub first_time: String,
-    /// Time of the last report in the window.
+    /// Time of the last report in the window (RFC 3339, UTC).
     pub last_time: String,
     /// Number of reports in the window.
     pub reports: usize,
 }
 
-/// An event as lists show it.
+/// An event in a list.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct EventView {
-    /// The member that was registered first. Its id is the id of the event as long as it is the first member.
+    /// The id of the event: the id of the member that was registered first. It changes only if another record becomes the first member.
     pub id: RecordId,
-    /// The place and the problem that most members name; empty if they agree on neither.
+    /// The place and the problem that most members name; empty if most members agree on neither.
     pub name: String,
     /// Number of records.
     pub size: usize,
-    /// Number of reports: records that cite no other record of the event.
+    /// Number of reports. A report is a record that does not cite another record of the event.
     pub reports: usize,
-    /// Number of different petitioners that its records name.
+    /// Number of different petitioners of the records.
     pub petitioners: usize,
     /// Number of records without a petitioner.
     pub anonymous: usize,
-    /// The result of the test for enough reports within the days of the request.
+    /// The result of the frequency test with `reports` and `days` of the request.
     pub frequency: FrequencyState,
-    /// The window of consecutive days with the most reports; `null` if no report contains its time.
+    /// The window of `days` consecutive days with the most reports; `null` if no report has a time.
     pub window: Option<EventWindow>,
-    /// Time of the earliest report that contains its time (RFC 3339, UTC).
+    /// Time of submission of the earliest report (RFC 3339, UTC); `null` if no report has a time.
     pub first_time: Option<String>,
-    /// Time of the latest report that contains its time.
+    /// Time of submission of the latest report (RFC 3339, UTC); `null` if no report has a time.
     pub last_time: Option<String>,
-    /// The names of places and organisations that at least two members contain, by number of members; at most 8.
+    /// The names of places and organisations that at least two members contain, the most frequent first; at most 8.
     pub places: Vec<String>,
-    /// The most frequent category; absent if no record has a category.
+    /// The most frequent category of the records; `null` if no record has a category.
     pub category: Option<String>,
-    /// The handling of the event; `null` if nobody made a step.
+    /// The handling of the event; `null` if it has no step.
     pub handling: Option<HandlingView>,
     /// The row of the first member, if the request asks for rows.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -108,36 +108,36 @@ pub struct EventView {
 /// The strongest link of a member of an event with another member.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct EventLink {
-    /// The other member.
+    /// The id of the other member.
     pub other: RecordId,
-    /// The reason why the two records belong together.
+    /// The reason why the two records are in one event.
     pub kind: LinkKind,
-    /// Probability by the event model that the two records report one event: from their texts, times and petitioners, without duplicates,
-    /// citations and decisions.
+    /// Probability by the event model that both records report one event, 0 to 1. The model uses only the texts, times and petitioners, not
+    /// duplicates, citations and decisions.
     pub probability: f64,
 }
 
 /// A member of an event.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct EventMember {
-    /// Its id.
+    /// The id of the record.
     pub id: RecordId,
-    /// Time of its submission (RFC 3339, UTC), if the record contains it.
+    /// Time of submission (RFC 3339, UTC); `null` if the record has no time.
     pub time: Option<String>,
-    /// The strongest link of the record with another member.
+    /// The strongest link of the record with another member; `null` if it has none.
     pub link: Option<EventLink>,
-    /// The members whose numbers the record cites. Such a record does not count as another report.
+    /// The ids of the members whose numbers the record cites. A record that cites another member is not a report.
     pub cites: Vec<RecordId>,
 }
 
-/// A value that members of an event name.
+/// A value of the object of an event, with the members that name it.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct EventFact {
     /// The kind of the value.
     pub kind: ObjectKind,
     /// The value.
     pub value: String,
-    /// Whether the members that name a value of the kind agree.
+    /// Whether the members agree on this kind of value.
     pub state: FactState,
     /// The members that name the value, at most 1000.
     pub members: Vec<RecordId>,
@@ -151,15 +151,15 @@ pub struct EventDetail {
     pub event: EventView,
     /// The members of the event in the order of registration, at most 1000.
     pub members: Vec<EventMember>,
-    /// The values that identify the object: known ones, on which the members agree, and contradicted ones.
+    /// The values that identify the object of the event: values on which the members agree, and values that contradict each other.
     pub facts: Vec<EventFact>,
     /// The kinds of places that no member names.
     pub unknown: Vec<ObjectKind>,
-    /// The steps of its handling, in the order of their times.
+    /// The steps of the handling, the earliest first.
     pub history: Vec<HandlingStep>,
-    /// True if there are more members than the list has.
+    /// True if the event has more members than the list.
     pub truncated: bool,
-    /// The rows of all members that the answer lists, by id, if the request asks for rows.
+    /// The rows of all listed members by id, if the request asks for rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]
     pub rows: Option<RowsById>,
@@ -206,7 +206,7 @@ pub struct EventPage {
     pub next: Option<EventCursor>,
     /// Number of selected events.
     pub total: usize,
-    /// The events contain all changes up to this number of the change feed.
+    /// The number of the last change that the events contain.
     pub as_of: Seq,
     /// Number of records that are too early to be held in memory. They are in no event.
     pub left_out: u64,

@@ -45,12 +45,12 @@ impl RegroupAuthor {
     }
 }
 
-/// The result of an operation on groups.
+/// The decisions of an operation on groups, and the resulting groups.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Regrouping {
     /// Number of decisions that the operation made.
     pub decisions: usize,
-    /// The groups of the named records after the operation, by first record. They do not contain records without a group.
+    /// The groups that contain the named records after the operation, sorted by first record. Records without a group are left out.
     pub groups: Vec<GroupView>,
 }
 

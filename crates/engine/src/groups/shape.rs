@@ -57,7 +57,7 @@ pub struct GroupShape {
     pub drawn: Vec<usize>,
     /// The pairs between the drawn members, as indices of members.
     pub pairs: Vec<(usize, usize)>,
-    /// Pairs without which the group would be two groups, at most 1000.
+    /// Pairs that alone connect two parts of the group, at most 1000.
     pub bridges: Vec<PairView>,
     /// Pairs that would join the group to another group, at most 1000.
     pub cut: Vec<PairView>,

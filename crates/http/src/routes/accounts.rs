@@ -26,7 +26,7 @@ use doppel_store::accounts::PersonAccount;
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read member by member")]
 pub struct AccountInput {
-    /// The name with which the person signs in and which appears in logs: 1 to 64 of `a-z`, `0-9` and `-`. No key has the same name.
+    /// The name with which the person signs in, also written in logs: 1 to 64 of `a-z`, `0-9` and `-`. No key may have the same name.
     #[schema(min_length = 1, max_length = 64, pattern = "^[a-z0-9-]+$")]
     name: String,
     /// The name that pages and decisions show.
@@ -40,7 +40,7 @@ pub struct AccountInput {
     /// True if the person cannot sign in.
     #[schema(default = false)]
     disabled: Option<bool>,
-    /// The password, 10 characters or more. Without it doppel makes a random one, which only this answer shows.
+    /// The password, 10 characters or more. The default is a random password, which only the response shows.
     #[schema(min_length = 10, max_length = 512)]
     password: Option<String>,
 }
@@ -60,8 +60,8 @@ pub struct AccountChange {
     /// True if the person cannot sign in.
     #[schema(default = false)]
     disabled: Option<bool>,
-    /// The `changed_at` of the account when you read it. If somebody changed it since, the answer is 409 `account_changed`, and nothing is
-    /// stored. Without it the change is stored in any case.
+    /// The `changed_at` of the account when the client read it. If the account was changed after this time, the response is 409 `account_changed`,
+    /// and nothing is stored. The default is no check.
     changed_at: Option<String>,
 }
 
@@ -69,7 +69,7 @@ pub struct AccountChange {
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read member by member")]
 pub struct PasswordInput {
-    /// The password, 10 characters or more. Without it doppel makes a random one, which only this answer shows.
+    /// The password, 10 characters or more. The default is a random password, which only the response shows.
     #[schema(min_length = 10, max_length = 512)]
     password: Option<String>,
 }
@@ -87,7 +87,7 @@ pub struct ListedAccount {
     pub collections: Option<Vec<CollectionName>>,
     /// True if the person cannot sign in.
     pub disabled: bool,
-    /// True if the account has a password. A person without one signs in at the identity provider.
+    /// True if the account has a password. A person whose account has no password signs in at the identity provider.
     pub has_password: bool,
     /// The time of creation (RFC 3339, UTC).
     pub created_at: String,
@@ -106,32 +106,32 @@ impl From<PersonAccount> for ListedAccount {
     }
 }
 
-/// An account, and its password if doppel made it.
+/// An account, and its password if doppel generated the password.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct AccountAnswer {
-    /// The random password. Only this answer shows it; `null` if the caller chose the password.
+    /// The generated password, which only this response shows; `null` if the request contained the password.
     pub password: Option<String>,
     /// The stored data of the account.
     #[serde(flatten)]
     pub kept: ListedAccount,
 }
 
-/// The accounts.
+/// The list of accounts.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct AccountList {
-    /// The accounts, sorted by name, 1,024 at most.
+    /// The accounts, sorted by name, at most 1,024.
     pub items: Vec<ListedAccount>,
     /// Always `null`.
     pub next: Option<String>,
 }
 
-/// Make an account
+/// Create an account
 ///
-/// Makes the account of a person. The person can sign in at the desk at once. docs/security.md lists what each role may do. If the configuration has no
-/// key, no account can be made.
+/// Creates an account for a person. The person can sign in at the desk at once. docs/security.md lists the actions of each role. If the
+/// configuration has no key, no account can be created.
 #[utoipa::path(post, path = "/v1/admin/accounts", operation_id = "createAccount", tag = "admin", request_body = AccountInput,
     responses((status = 201, description = "the account", body = AccountAnswer),
-        (status = 409, description = "`account_exists`, `key_exists`: the name is taken; `too_many_accounts`; `no_configured_key`")))]
+        (status = 409, description = "`account_exists` or `key_exists`: an account or a key has this name; `too_many_accounts`: no more accounts can be created; `no_configured_key`: the configuration has no key")))]
 pub async fn create(
     administrator: Administrator,
     State(app): State<App>,
@@ -154,7 +154,7 @@ pub async fn create(
 ///
 /// Lists the accounts of people, without the hashes of their passwords.
 #[utoipa::path(get, path = "/v1/admin/accounts", operation_id = "listAccounts", tag = "admin",
-    responses((status = 200, description = "the accounts, by name", body = AccountList)))]
+    responses((status = 200, description = "the accounts, sorted by name", body = AccountList)))]
 pub async fn list(
     _: Administrator,
     State(app): State<App>,
@@ -166,13 +166,13 @@ pub async fn list(
 
 /// Change an account
 ///
-/// Replaces the shown name, the role, the collections and whether the account is disabled. The sessions of the person end if the role or the
-/// collections change or the account is disabled: at once at this instance, and within about a second at others.
+/// Replaces the display name, the role, the collections and `disabled`. The sessions of the person end if the role or the collections change, or if
+/// the account becomes disabled: at once at this instance, and within about a second at other instances.
 #[utoipa::path(put, path = "/v1/admin/accounts/{account}", operation_id = "changeAccount", tag = "admin",
     params(("account" = String, Path)), request_body = AccountChange,
     responses((status = 200, description = "the changed account", body = AccountAnswer),
-        (status = 404, description = "there is no account of that name"),
-        (status = 409, description = "`account_changed`: somebody changed the account since `changed_at`")))]
+        (status = 404, description = "no account has this name"),
+        (status = 409, description = "`account_changed`: the account was changed after the `changed_at` of the request")))]
 pub async fn change(
     administrator: Administrator,
     State(app): State<App>,
@@ -189,11 +189,11 @@ pub async fn change(
 
 /// Set the password of an account
 ///
-/// All sessions of the person end.
+/// Ends all sessions of the person.
 #[utoipa::path(put, path = "/v1/admin/accounts/{account}/password", operation_id = "setPassword", tag = "admin",
     params(("account" = String, Path)), request_body = PasswordInput,
     responses((status = 200, description = "the account", body = AccountAnswer),
-        (status = 404, description = "there is no account of that name")))]
+        (status = 404, description = "no account has this name")))]
 pub async fn set_password(
     administrator: Administrator,
     State(app): State<App>,
@@ -209,11 +209,11 @@ pub async fn set_password(
 
 /// Remove an account
 ///
-/// All sessions of the person end. Decisions and notes keep the name of the person.
+/// Ends all sessions of the person. Decisions and notes keep the name of the person.
 #[utoipa::path(delete, path = "/v1/admin/accounts/{account}", operation_id = "removeAccount", tag = "admin",
     params(("account" = String, Path)),
-    responses((status = 204, description = "removed"),
-        (status = 404, description = "there is no account of that name")))]
+    responses((status = 204, description = "the account was removed"),
+        (status = 404, description = "no account has this name")))]
 pub async fn remove(
     administrator: Administrator,
     State(app): State<App>,

@@ -17,18 +17,18 @@ use doppel_core::error_code::ErrorCode;
 use doppel_engine::hosts::HostAliases;
 use doppel_engine::tasks::{Erase, ErasedRecords, Purge, Reindex, Survivor, Task, Work};
 
-/// The request of a reindex.
+/// The request to rebuild an index.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct ReindexInput {
-    /// The collection.
+    /// The name of the collection.
     collection: CollectionName,
-    /// The new settings. The default is the present settings.
+    /// The new settings. The default is the present settings of the collection.
     settings: Option<SettingsInput>,
-    /// True to make the new generation live as soon as it is complete. Otherwise it can be compared first.
+    /// True to make the new generation live as soon as it is complete; otherwise it can be compared first. The default is false.
     #[schema(default = true)]
     activate: Option<bool>,
-    /// True to keep the previous live generation, so that it can be activated again.
+    /// True to keep the previous live generation, so that it can be activated again. The default is true.
     #[schema(default = true)]
     keep_previous: Option<bool>,
     /// Largest number of records per second. The default is no limit.
@@ -36,26 +36,27 @@ pub struct ReindexInput {
     records_per_second: Option<u32>,
 }
 
-/// The request of a purge.
+/// The request to delete duplicates.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct PurgeInput {
-    /// The collection.
+    /// The name of the collection.
     collection: CollectionName,
-    /// The record of a group of duplicates that stays.
+    /// The record of each group of duplicates that is kept. The default is `latest`.
     #[schema(default = "latest")]
     keep: Option<Survivor>,
-    /// True to also delete near duplicates: all records of a group except one. This does not apply to contested or chained groups.
+    /// True to also delete near duplicates, so that only one record of each group is kept. Contested and chained groups are excluded. The default
+    /// is false.
     #[schema(default = false)]
     near: Option<bool>,
-    /// True to delete nothing and only report the records that would be deleted.
+    /// True to delete nothing and only report the records that would be deleted. The default is true.
     #[schema(default = true)]
     dry_run: Option<bool>,
-    /// Only sets of duplicates with a record whose time is at or after this time. The record that is kept may be any record of the set. A
-    /// date or a time in any form that records may have, in the time zone of the collection.
+    /// Only sets of duplicates with a record whose time is at or after this time. The record that is kept may be any record of the set. The value
+    /// is a date or a time in one of the forms that records may have, in the time zone of the collection.
     #[schema(min_length = 1, max_length = 64)]
     from: Option<String>,
-    /// Only sets of duplicates with a record whose time is before this time, and at or after `from`.
+    /// Only sets of duplicates with a record whose time is before this time. With `from`, the same record must meet both conditions.
     #[schema(min_length = 1, max_length = 64)]
     to: Option<String>,
 }
@@ -64,16 +65,16 @@ pub struct PurgeInput {
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct EraseInput {
-    /// The collection.
+    /// The name of the collection.
     collection: CollectionName,
-    /// Deletes records with this value in a field of role `identity`. Values are compared after the normalization of the collection. The
-    /// value is deleted from the task when the task has ended.
+    /// Delete the records that have this value in a field of role `identity`. Values are compared after normalization by the rules of the
+    /// collection. The service removes the value from the stored task when the task ends.
     #[schema(min_length = 1, max_length = 256)]
     identity: Option<String>,
-    /// Deletes records whose content was stored (`stored_at`) more than this number of days of 24 hours ago.
+    /// Delete the records whose content was stored (`stored_at`) more than this number of days ago. A day has 24 hours.
     #[schema(minimum = 1, maximum = 36_500)]
     older_than_days: Option<u32>,
-    /// True to delete nothing and only report the records that would be deleted.
+    /// True to delete nothing and only report the records that would be deleted. The default is true.
     #[schema(default = true)]
     dry_run: Option<bool>,
 }
@@ -87,21 +88,21 @@ const USUALLY_COMPARED: u64 = 10_000;
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct HostAliasesInput {
-    /// The collection.
+    /// The name of the collection.
     collection: CollectionName,
-    /// Number of records to read, the earliest ones.
+    /// Number of records to read, beginning with the earliest.
     #[schema(minimum = 1, maximum = 100_000, default = 10_000)]
     records: Option<u32>,
 }
 
 /// Rebuild the whole index of a collection
 ///
-/// Computes the signatures of all records again and builds a new index. Requests are served with the previous index until the new one is
-/// complete. A collection can have only one task at a time (409). The
-/// generation that answered before is kept, older ones are dropped. If the new generation goes live, the text statistics of all records are
-/// counted first.
+/// Computes the signatures of all records again and builds a new index. The service answers requests with the previous index until the new one is
+/// complete. A collection can have only one unfinished task (409 `task_running`). If the new generation becomes live, the text statistics of all
+/// records are counted first, the previous live generation is kept and older generations are deleted. With `keep_previous` false, the previous live
+/// generation is deleted.
 #[utoipa::path(post, path = "/v1/admin/reindex", operation_id = "startReindex", tag = "admin", request_body = ReindexInput,
-    responses((status = 202, description = "asked for; `Location` is the task", body = Task),
+    responses((status = 202, description = "the task was created; `Location` is its path", body = Task),
         (status = 404, description = "the collection does not exist"),
         (status = 409, description = "`task_running`: the collection has an unfinished task")))]
 pub async fn reindex(
@@ -135,11 +136,11 @@ pub async fn reindex(
 
 /// Delete superfluous duplicates
 ///
-/// One record of each group of exact duplicates stays. Unless `dry_run` is `false`, nothing is deleted, and the result of the task lists the records that would be
-/// deleted. A record stays if a person has decided that it differs from a member of its group. Each record is checked again before it is deleted: it stays if
-/// it, or the record that makes it superfluous, has changed.
+/// One record of each group of exact duplicates is kept. Unless `dry_run` is `false`, nothing is deleted, and the result of the task lists the
+/// records that would be deleted. A record is kept if a person has decided that it differs from a member of its group. Each record is checked again
+/// before it is deleted, and is kept if it or the record that makes it superfluous has changed.
 #[utoipa::path(post, path = "/v1/admin/purge", operation_id = "startPurge", tag = "admin", request_body = PurgeInput,
-    responses((status = 202, description = "asked for; `Location` is the task", body = Task),
+    responses((status = 202, description = "the task was created; `Location` is its path", body = Task),
         (status = 404, description = "the collection does not exist"),
         (status = 409, description = "`task_running`: the collection has an unfinished task")))]
 pub async fn purge(
@@ -162,11 +163,12 @@ pub async fn purge(
 
 /// Delete the records of a petitioner, or old records
 ///
-/// Give `identity` or `older_than_days`. Unless `dry_run` is `false`, nothing is deleted, and the result of the task counts the records that would be deleted and
-/// names the first 1,000. The decisions about a deleted record are deleted, too. Records that cannot be read with the settings of the collection stay and are
-/// counted as `unreadable`. Text that other records quote, backups, exports and logs of other systems are not changed.
+/// Give either `identity` or `older_than_days`. Unless `dry_run` is `false`, nothing is deleted, and the result of the task contains the number of
+/// records that would be deleted and the first 1,000 of their ids. The decisions about a deleted record are also deleted. Records that cannot be
+/// read with the settings of the collection are not deleted; the result counts them as `unreadable`. Quotations of the deleted text in other
+/// records, backups, exports and the logs of other systems do not change.
 #[utoipa::path(post, path = "/v1/admin/erase", operation_id = "startErase", tag = "admin", request_body = EraseInput,
-    responses((status = 202, description = "asked for; `Location` is the task", body = Task),
+    responses((status = 202, description = "the task was created; `Location` is its path", body = Task),
         (status = 404, description = "the collection does not exist"),
         (status = 409, description = "`task_running`: the collection has an unfinished task")))]
 pub async fn erase(
@@ -192,11 +194,11 @@ pub async fn erase(
     begin(&app, collection, Work::Erase(Erase { which, dry_run, by_retention: false })).await
 }
 
-/// Propose host names that mean the same web site
+/// Propose host names of the same web site
 ///
-/// Compares stored records that name the same path under different hosts (fields of role `url`). Two host names are proposed if most of these records have equal
-/// texts. It fetches no pages and changes nothing. Add correct proposals to `host_aliases` in the settings of the collection, which requires a reindex. Existing
-/// aliases count as one name.
+/// Compares stored records that contain the same path under different host names (fields of role `url`). Two host names are proposed if at least
+/// half of these records have equal texts. The request loads no web pages and changes nothing. Add correct proposals to `host_aliases` in the
+/// settings of the collection; this change requires a reindex. Host names that are already aliases of each other count as one name.
 #[utoipa::path(post, path = "/v1/admin/host-aliases", operation_id = "proposeHostAlias", tag = "admin", request_body = HostAliasesInput,
     responses((status = 200, description = "the proposals", body = HostAliases),
         (status = 404, description = "the collection does not exist")))]

@@ -32,7 +32,7 @@ pub struct ArrivalParams {
     /// `true`: only duplicates about which nobody has decided yet.
     #[param(value_type = Option<bool>)]
     pub undecided: bool,
-    /// Largest number of records in the answer, 1 to 1000. The default is 100.
+    /// Largest number of records in the response, 1 to 1000. The default is 100.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     pub limit: usize,
     /// The `next` of an earlier response with the same other parameters, to continue there.
@@ -50,12 +50,12 @@ impl QueryParameters for ArrivalParams {
     }
 }
 
-/// A record that arrived.
+/// A record that arrived, with the decision about it.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ArrivalView {
     /// The record.
     pub record: RecordView,
-    /// The decision about the record and the record that it duplicates; absent if nobody has decided. It may be withdrawn.
+    /// The decision about the record and its `duplicate_of`; absent if nobody has decided. It may be withdrawn.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = DecisionView, required = false)]
     pub decision: Option<DecisionView>,
@@ -67,22 +67,22 @@ impl From<Arrival> for ArrivalView {
     }
 }
 
-/// A part of the list of arrivals.
+/// One page of the list of arrivals.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ArrivalList {
     /// The arrivals, newest first.
     pub items: Vec<ArrivalView>,
-    /// The `cursor` of the next part; `null` at the end.
+    /// The value of `cursor` for the next page; `null` on the last page.
     pub next: Option<String>,
 }
 
 /// List the latest records, newest first, with the decisions about them
 ///
-/// `undecided=true` lists the duplicates that wait for a person's decision. The order is the order in which the records were stored. A part of
-/// the list may have fewer records than `limit`, or none, and still a `next`: one request passes at most some thousands of records.
+/// With `undecided=true` the list has only duplicates about which nobody has decided yet. The order is the order in which the records were stored.
+/// A page may have fewer records than `limit`, or none, and a `next` that is not `null`: one request reads at most about 8,000 records.
 #[utoipa::path(get, path = "/v1/collections/{collection}/arrivals", operation_id = "listArrivals", tag = "records",
     params(("collection" = CollectionName, Path), ArrivalParams, FilterParams, RowParams),
-    responses((status = 200, description = "a part of the list", body = ArrivalList)))]
+    responses((status = 200, description = "one page of the list", body = ArrivalList)))]
 pub async fn list(
     _: Reader,
     State(app): State<App>,

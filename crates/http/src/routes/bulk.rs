@@ -57,26 +57,26 @@ const MAX_PENDING_BYTES: usize = 4 << 20;
 /// Largest number of finished answers that the connection has not taken yet.
 const MAX_READY: usize = 128;
 
-/// The answer to one line: its number, and the answer that a request with this line alone would get.
+/// The answer to one line: the number of the line, and the same members as the response to a request with only this line.
 #[derive(Serialize, ToSchema)]
 #[schema(as = BulkLine)]
 #[serde(untagged)]
 pub enum LineAnswer<'a> {
-    /// Registered.
+    /// The answer to a line whose record was registered.
     #[schema(title = "BulkRegistered")]
     Registered {
-        /// Number of the line, from 1; blank lines count and are not answered.
+        /// The number of the line in the body, from 1. Blank lines count, but have no answer.
         line: u64,
-        /// 201 for a new record, 200 otherwise.
+        /// The HTTP status code of the line: 201 for a new record, 200 otherwise.
         status: u16,
         /// The registration.
         #[serde(flatten)]
         registration: Timed<Registration>,
     },
-    /// The line was not registered.
+    /// The answer to a line that was refused.
     #[schema(title = "BulkRefused")]
     Refused {
-        /// Number of the line, from 1.
+        /// The number of the line in the body, from 1.
         line: u64,
         /// The error of the line. Its `status` is the status of the line.
         #[serde(flatten)]
@@ -86,17 +86,18 @@ pub enum LineAnswer<'a> {
 
 /// Register many records
 ///
-/// Takes newline-delimited JSON. doppel registers the lines in their order and answers each line with one line. A refused line gets its problem,
-/// and doppel continues with the next line. The body may have any size; read the answers while sending. If a body comes too slowly, or for hours,
-/// the answer ends with a line 408 (`limits.min_stream_bytes_per_s`, `limits.max_stream_s`).
+/// The body is newline-delimited JSON. doppel registers the lines in their order and answers each line with one line. The answer to a refused line
+/// is a problem, and doppel continues with the next line. The body may have any size. Read the answers while you send the body. If the body arrives
+/// too slowly or takes too long, the last line of the response is a problem with status 408 (`limits.min_stream_bytes_per_s`,
+/// `limits.max_stream_s`).
 ///
-/// If every row has an `id`, the request can be repeated safely. A row without an `id` becomes a new record each time, unless the request
-/// has an `Idempotency-Key`. The key and the number of the line then replace the id: repeat the whole body without any change.
+/// If every row has an `id`, a client can repeat the request safely. Each row without an `id` becomes a new record each time, unless the request
+/// has an `Idempotency-Key`. The key and the number of the line then replace the id, so repeat the whole body without any change.
 #[utoipa::path(post, path = "/v1/collections/{collection}/records/_bulk", operation_id = "postRecordsInBulk", tag = "records",
     params(("collection" = CollectionName, Path), RegisterParams,
-        ("end_of_batch" = Option<bool>, Query, description = "true at the end of an import: after the lines, all records are counted and the collection is indexed anew in the background, if at least one record in eight was not counted before; the body may be empty"),
-        ("Idempotency-Key" = Option<String>, Header, description = "names this body where rows have no id; 1 to 255 printable ASCII characters")),
-    request_body(content = String, content_type = "application/x-ndjson", description = "one row a line"),
+        ("end_of_batch" = Option<bool>, Query, description = "`true` at the end of an import: after the lines, doppel counts the text statistics of all records and reindexes the collection in the background, if at least one record in eight was not in the last count; the body may be empty"),
+        ("Idempotency-Key" = Option<String>, Header, description = "identifies this body if rows have no id; 1 to 255 printable ASCII characters")),
+    request_body(content = String, content_type = "application/x-ndjson", description = "one row per line"),
     responses((status = 200, description = "one answer a line", body = LineAnswer<'static>, content_type = "application/x-ndjson")))]
 pub async fn bulk(
     writer: Writer,

@@ -30,13 +30,13 @@ pub const LONGEST_WAIT_S: u64 = 25;
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ChangeParams {
-    /// Only changes with a greater `number`. The default is all known changes.
+    /// Only changes with a greater `number`. The default is 0: all changes that are kept.
     #[param(value_type = Option<u64>)]
     pub since: Seq,
-    /// Largest number of changes in the answer, 1 to 1000. The default is 100.
+    /// Largest number of changes in the response, 1 to 1000. The default is 100.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     pub limit: u64,
-    /// Longest time in seconds to wait for a change if there is none yet, 0 to 25. The default is 0. The wait ends early if too many callers wait
+    /// Longest time in seconds to wait for a change if there is none yet, 0 to 25. The default is 0. The wait ends early if too many clients wait
     /// (`limits.max_watchers`).
     #[param(value_type = Option<u8>, minimum = 0, maximum = 25)]
     pub wait_s: u64,
@@ -54,15 +54,16 @@ impl QueryParameters for ChangeParams {
 
 /// Follow the changes of a collection
 ///
-/// Returns every change of a record and every decision, in commit order. Send the next request with `next_since` to miss nothing. Existing records are always
-/// listed. Removals, replacements, updates and decisions are kept for a number of changes that the configuration sets (`collections.changes_kept`).
+/// Returns every change of a record and every decision, in commit order. Send `next_since` as `since` of the next request to miss no change.
+/// Records that exist are always listed. Removals, replacements, updates and decisions are listed only if they are among the latest
+/// `collections.changes_kept` changes (see the configuration).
 ///
-/// To begin: make a first request, then read all records (`GET …/records`) and decisions, and continue from `next_since` of the first response. Or begin with
-/// `since=0`, as long as no change was deleted.
+/// To start, send a first request, then read all records (`GET …/records`) and all decisions, and continue from `next_since` of the first response.
+/// You can also start with `since=0` if no change has been deleted yet.
 #[utoipa::path(get, path = "/v1/collections/{collection}/changes", operation_id = "listChanges", tag = "records",
     params(("collection" = CollectionName, Path), ChangeParams),
-    responses((status = 200, description = "changes, oldest first; none where nothing changed in time", body = ChangeList),
-        (status = 410, description = "`changes_forgotten`: not all changes after `since` are known; begin anew, then go on from `begin_at`")))]
+    responses((status = 200, description = "the changes, oldest first; an empty list if nothing changed in the waiting time", body = ChangeList),
+        (status = 410, description = "`changes_forgotten`: some changes after `since` were deleted; read all records and decisions, then continue from `begin_at`")))]
 pub async fn list(
     reader: Reader,
     State(app): State<App>,

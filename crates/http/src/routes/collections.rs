@@ -24,22 +24,22 @@ use doppel_engine::answers::Collection;
 /// The default and the largest number of collections in one answer.
 const MOST_LISTED: u64 = 1000;
 
-/// A part of the list of collections.
+/// One page of the list of collections.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct CollectionList {
-    /// The collections, by name.
+    /// The collections, sorted by name.
     pub items: Vec<ListedCollection>,
-    /// The `cursor` of the next part; `null` at the end.
+    /// The value of `cursor` for the next page; `null` on the last page.
     pub next: Option<String>,
 }
 
-/// A collection in the list. Its settings have no `text.places`, because these may have a megabyte.
+/// A collection in a list. Its settings do not contain `text.places`, because this list can have a size of a megabyte.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ListedCollection {
-    /// The collection.
+    /// The name of the collection.
     #[serde(flatten)]
     pub collection: Collection,
-    /// Number of places in `text.places`; `GET /v1/collections/{collection}/places` has them.
+    /// Number of places in `text.places`. Read them with `GET /v1/collections/{collection}/places`.
     pub places: usize,
 }
 
@@ -54,7 +54,7 @@ impl From<Collection> for ListedCollection {
 #[derive(Clone, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ListParams {
-    /// Largest number of collections in the answer, 1 to 1000. The default is 1000.
+    /// Largest number of collections in the response, 1 to 1000. The default is 1000.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     pub limit: usize,
     /// The `next` of an earlier response, to continue there.
@@ -72,7 +72,7 @@ impl QueryParameters for ListParams {
 
 /// List collections
 #[utoipa::path(get, path = "/v1/collections", operation_id = "listCollections", tag = "collections", params(ListParams),
-    responses((status = 200, description = "a part of the list", body = CollectionList)))]
+    responses((status = 200, description = "one page of the list", body = CollectionList)))]
 pub async fn list(
     reader: ReaderIn,
     State(app): State<App>,
@@ -87,13 +87,13 @@ pub async fn list(
 
 /// Create a collection or change its settings
 ///
-/// `{}` gives the preset `default`. Each key of the body replaces the key of the preset. Settings that determine signatures can only be
-/// changed while the collection has no records (409 otherwise). `verify` and `time_zone` can be changed at any time, except while a reindex
-/// runs, because the reindex brings its own settings (409 `task_running`: repeat the request when the task has ended).
+/// An empty body `{}` gives the preset `default`. Each key of the body replaces the same key of the preset. Settings that determine signatures can
+/// only be changed while the collection has no records (409 otherwise). `verify` and `time_zone` can be changed at any time, except during a
+/// reindex, because the reindex has its own settings (409 `task_running`: repeat the request when the task has ended).
 #[utoipa::path(put, path = "/v1/collections/{collection}", operation_id = "putCollection", tag = "collections",
     params(("collection" = CollectionName, Path)), request_body = SettingsInput,
-    responses((status = 201, description = "created", body = Collection),
-        (status = 200, description = "changed, or the same as before", body = Collection)))]
+    responses((status = 201, description = "the collection was created", body = Collection),
+        (status = 200, description = "the settings were changed, or were already the same", body = Collection)))]
 pub async fn put(
     _: Administrator,
     State(app): State<App>,
@@ -113,7 +113,7 @@ pub async fn put(
 /// Read a collection
 #[utoipa::path(get, path = "/v1/collections/{collection}", operation_id = "getCollection", tag = "collections",
     params(("collection" = CollectionName, Path)),
-    responses((status = 200, description = "the collection, defaults filled in", body = Collection)))]
+    responses((status = 200, description = "the collection, with the defaults of its settings", body = Collection)))]
 pub async fn get(
     _: Reader,
     State(app): State<App>,
@@ -123,7 +123,7 @@ pub async fn get(
     Ok(Json(app.engine.collection(&name).await?))
 }
 
-/// Delete a collection with everything in it
+/// Delete a collection and all its data
 #[utoipa::path(delete, path = "/v1/collections/{collection}", operation_id = "deleteCollection", tag = "collections",
     params(("collection" = CollectionName, Path)), responses((status = 204, description = "deleted")))]
 pub async fn delete(

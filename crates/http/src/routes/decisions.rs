@@ -23,13 +23,14 @@ use doppel_store::decisions::{Judgement, RecordPair};
 /// The default and the largest number of decisions in one answer.
 const LIST_LIMITS: (u64, u64) = (100, 1000);
 
-/// The decision of a person.
+/// A person's decision about two records.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct DecisionInput {
-    /// `same`: one matter. `same_event`: one event, but neither record repeats the other. `not_same`: neither.
+    /// `same`: both records concern the same matter. `same_event`: the records report one event, but are not duplicates. `not_same`: the records
+    /// concern different matters and different events.
     judgement: Judgement,
-    /// The person who decides.
+    /// The name of the person who decides.
     by: Option<String>,
     /// The reason.
     note: Option<String>,
@@ -39,7 +40,7 @@ pub struct DecisionInput {
 #[derive(Clone, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ListParams {
-    /// Largest number of decisions in the answer, 1 to 1000. The default is 100.
+    /// Largest number of decisions in the response, 1 to 1000. The default is 100.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     pub limit: usize,
     /// The `next` of an earlier response, to continue there.
@@ -58,19 +59,19 @@ impl QueryParameters for ListParams {
     }
 }
 
-/// A part of the list of decisions.
+/// One page of the list of decisions.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct DecisionList {
-    /// The decisions, ordered by the two ids.
+    /// The decisions, sorted by the two ids.
     pub items: Vec<DecisionView>,
-    /// The `cursor` of the next part; `null` at the end.
+    /// The value of `cursor` for the next page; `null` on the last page.
     pub next: Option<String>,
 }
 
 /// List decisions
 #[utoipa::path(get, path = "/v1/collections/{collection}/decisions", operation_id = "listDecisions", tag = "decisions",
     params(("collection" = CollectionName, Path), ListParams),
-    responses((status = 200, description = "a part of the list", body = DecisionList)))]
+    responses((status = 200, description = "one page of the list", body = DecisionList)))]
 pub async fn list(
     _: Reader,
     State(app): State<App>,
@@ -82,16 +83,16 @@ pub async fn list(
     Ok(Json(DecisionList { items, next }))
 }
 
-/// Decide that two records are the same matter, one event, or neither
+/// Decide whether two records are the same matter, one event, or neither
 ///
-/// From now on the decision is stronger than any score, in both orders of the two records. It stays in force after a reindex and after a
-/// replacement of the records. Another decision about the same records is added to the history.
+/// From now on this decision has priority over all scores, for both orders of the two records. It remains valid after a reindex and after a
+/// replacement of the records. Further decisions about the same records are added to the history.
 #[utoipa::path(put, path = "/v1/collections/{collection}/decisions/{a}/{b}", operation_id = "putDecision", tag = "decisions",
     params(("collection" = CollectionName, Path), ("a" = RecordId, Path, description = "record id, percent-encoded"),
         ("b" = RecordId, Path, description = "another record id")),
     request_body = DecisionInput,
-    responses((status = 200, description = "all that was decided about the two", body = DecisionView),
-        (status = 409, description = "`too_many_rulings`: a thousand rulings about the pair are kept, the most there can be")))]
+    responses((status = 200, description = "all decisions about the two records", body = DecisionView),
+        (status = 409, description = "`too_many_rulings`: the history of the pair has 1,000 rulings, the maximum")))]
 pub async fn put(
     _: Writer,
     State(app): State<App>,
@@ -128,7 +129,7 @@ pub async fn get(
 #[derive(Clone, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct WithdrawParams {
-    /// The person who withdraws the decision.
+    /// The name of the person who withdraws the decision.
     #[param(value_type = Option<String>)]
     pub by: Option<String>,
     /// The reason.
@@ -142,13 +143,13 @@ impl QueryParameters for WithdrawParams {
     }
 }
 
-/// Take a decision back
+/// Withdraw a decision
 ///
-/// From now on the scores decide again. The history is kept.
+/// From now on the scores apply again. The history is kept.
 #[utoipa::path(delete, path = "/v1/collections/{collection}/decisions/{a}/{b}", operation_id = "deleteDecision", tag = "decisions",
     params(("collection" = CollectionName, Path), ("a" = RecordId, Path), ("b" = RecordId, Path), WithdrawParams),
     responses((status = 200, description = "the decision with its history", body = DecisionView),
-        (status = 409, description = "`too_many_rulings`: a thousand rulings about the pair are kept, the most there can be")))]
+        (status = 409, description = "`too_many_rulings`: the history of the pair has 1,000 rulings, the maximum")))]
 pub async fn delete(
     _: Writer,
     State(app): State<App>,

@@ -18,16 +18,16 @@ use doppel_engine::events::EventView;
 use doppel_engine::events::handling::{HandlingStatus, HandlingStep};
 use doppel_engine::events::regroup::{EventAction, EventRegrouping};
 
-/// Declare the events of several records one event
+/// Merge the events of several records
 ///
-/// Give one record of each event; a record without an event counts as an event of one. The first record of each further event is decided to
-/// report one event with the first record of the first one (`same_event`). Sending the request again makes no further decisions.
+/// Give one record of each event. A record without an event counts as an event with one record. doppel makes a `same_event` decision about the
+/// first record of the first event and the first record of each further event. A repetition of the request makes no further decisions.
 #[utoipa::path(post, path = "/v1/collections/{collection}/events/_merge", operation_id = "mergeEvents", tag = "events",
     params(("collection" = CollectionName, Path), RuleParams),
     request_body = RegroupInput,
     responses((status = 200, description = "the decisions and the resulting event", body = EventRegrouping),
-        (status = 409, description = "`rejected_pair`: a person decided that two records of these events are different matters; `not_compared`: a record has no text or is too early to be held in memory; `text_not_kept`: the collection keeps no text"),
-        (status = 503, description = "`events_not_ready`: the records are being read; ask again later")))]
+        (status = 409, description = "`rejected_pair`: a person decided that two records of these events are different matters; `not_compared`: a record has no text, or is too old to be kept in memory; `text_not_kept`: the collection stores no text"),
+        (status = 503, description = "`events_not_ready`: the service is still reading the records; repeat the request after `Retry-After`")))]
 pub async fn merge(
     _: Writer,
     State(app): State<App>,
@@ -45,15 +45,15 @@ pub async fn merge(
 
 /// Separate records from their event
 ///
-/// Each of `records` and each other member of the event are declared different matters (`not_same`). No decision is made about two named
-/// records, so that they can be an event of their own. To remove one record from the event, name only this one.
+/// doppel makes a `not_same` decision about each of `records` and each other member of the event. It makes no decision about two of `records`, so
+/// that they can form an event themselves. To remove one record from the event, give only this record.
 #[utoipa::path(post, path = "/v1/collections/{collection}/events/{id}/_split", operation_id = "splitEvent", tag = "events",
     params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "id of any record of the event"), RuleParams),
     request_body = RegroupInput,
     responses((status = 200, description = "the decisions and the resulting events", body = EventRegrouping),
         (status = 404, description = "`no_event`: the record is in no event"),
-        (status = 409, description = "`too_many_links`: the records and the other members have more than 1000 pairs; `text_not_kept`: the collection keeps no text"),
-        (status = 503, description = "`events_not_ready`: the records are being read; ask again later")))]
+        (status = 409, description = "`too_many_links`: there are more than 1,000 pairs of one of these records and another member; `text_not_kept`: the collection stores no text"),
+        (status = 503, description = "`events_not_ready`: the service is still reading the records; repeat the request after `Retry-After`")))]
 pub async fn split(
     _: Writer,
     State(app): State<App>,
@@ -70,16 +70,16 @@ pub async fn split(
 
 /// Confirm an event
 ///
-/// Its members are decided to report one event with its first record (`same_event`), so that they stay together even if new records come. Members
-/// that duplicates or decisions join with the first record need no decision. One request makes at most 1000 decisions; send it again until
-/// `decisions` is 0.
+/// doppel makes a `same_event` decision about the first record of the event and each other member, so that they stay together even if new records
+/// arrive. A member that duplicates or decisions already connect with the first record needs no decision. One request makes at most 1,000
+/// decisions; repeat the request until `decisions` is 0.
 #[utoipa::path(post, path = "/v1/collections/{collection}/events/{id}/_confirm", operation_id = "confirmEvent", tag = "events",
     params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "id of any record of the event"), RuleParams),
     request_body = AuthorInput,
     responses((status = 200, description = "the decisions and the event", body = EventRegrouping),
         (status = 404, description = "`no_event`: the record is in no event"),
-        (status = 409, description = "`rejected_pair`: a person decided meanwhile that two members are different matters; `text_not_kept`: the collection keeps no text"),
-        (status = 503, description = "`events_not_ready`: the records are being read; ask again later")))]
+        (status = 409, description = "`rejected_pair`: a person has decided in the meantime that two members are different matters; `text_not_kept`: the collection stores no text"),
+        (status = 503, description = "`events_not_ready`: the service is still reading the records; repeat the request after `Retry-After`")))]
 pub async fn confirm(
     _: Writer,
     State(app): State<App>,
@@ -95,7 +95,7 @@ pub async fn confirm(
     Ok(Json(app.detached(confirming).await?))
 }
 
-/// A step of the handling of an event.
+/// A step in the handling of an event.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct HandlingInput {
@@ -111,16 +111,16 @@ pub struct HandlingInput {
 
 /// Add a step to the handling of an event
 ///
-/// A step has at least one of status, unit and note. The steps stay with the event when it is regrouped, when the collection is indexed anew, and
-/// when its first record is deleted; an event that is merged with another one has the steps of both. An equal step within ten minutes of the last
-/// one is a repetition of the request and adds nothing.
+/// A step has at least one of status, unit and note. The steps stay with the event when its members change, when the collection is reindexed, and
+/// when its first record is deleted. If two events are merged, the new event has the steps of both. A step that equals the last step and follows it
+/// within ten minutes counts as a repetition of the request and adds nothing.
 #[utoipa::path(post, path = "/v1/collections/{collection}/events/{id}/handling", operation_id = "handleEvent", tag = "events",
     params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "id of any record of the event"), RuleParams),
     request_body = HandlingInput,
-    responses((status = 200, description = "the event with its present handling", body = EventView),
+    responses((status = 200, description = "the event with its new handling", body = EventView),
         (status = 404, description = "`no_event`: the record is in no event"),
-        (status = 409, description = "`too_many_steps`: a thousand steps are kept, the most there can be; `handling_changed`: others changed it at the same time; `text_not_kept`: the collection keeps no text"),
-        (status = 503, description = "`events_not_ready`: the records are being read; ask again later")))]
+        (status = 409, description = "`too_many_steps`: the event has 1,000 steps, the maximum; `handling_changed`: other requests changed the handling at the same time; `text_not_kept`: the collection stores no text"),
+        (status = 503, description = "`events_not_ready`: the service is still reading the records; repeat the request after `Retry-After`")))]
 pub async fn handle(
     _: Writer,
     State(app): State<App>,

@@ -32,7 +32,7 @@ const MOST_DAYS: u64 = 366;
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct RuleParams {
-    /// An event is frequent if at least this many reports lie within `days` consecutive days. The default is 3.
+    /// Number of reports that make an event frequent: at least this many within `days` consecutive days. The default is 3.
     #[param(value_type = Option<u32>, minimum = 2, maximum = 100000)]
     pub reports: usize,
     /// Number of consecutive days, in the time zone of the collection. The default is 3.
@@ -59,32 +59,33 @@ impl From<RuleParams> for FrequencyRule {
 #[derive(Clone, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct EventListParams {
-    /// `frequent`: frequent events first, by number of reports in their window. `size`: events with the most reports first. `recent`:
+    /// `frequent`: frequent events first, ordered by the number of reports in their window. `size`: events with the most reports first. `recent`:
     /// events with the latest report first. The default is `frequent`.
     #[param(value_type = Option<String>, pattern = "^(frequent|size|recent)$")]
     pub order: EventOrder,
-    /// Only events in this state.
+    /// Only events with this result of the frequency test.
     #[param(value_type = Option<FrequencyState>)]
     pub state: Option<FrequencyState>,
-    /// Only events whose handling has this status. An event without handling is `open`.
+    /// Only events whose handling has this status. An event without handling has the status `open`.
     #[param(value_type = Option<HandlingStatus>)]
     pub status: Option<HandlingStatus>,
-    /// Only events with at least this many reports. The default is 1: also events whose other records cite the first one.
+    /// Only events with at least this many reports. The default is 1, which includes events with one report that other records cite.
     #[param(value_type = Option<u32>, minimum = 1)]
     pub min_reports: usize,
-    /// Only events with a report at this time or later: RFC 3339, or a local time such as `2024-03-01` in the time zone of the collection.
+    /// Only events with a report at this time or later. The time is in RFC 3339, or a local time such as `2024-03-01` in the time zone of the
+    /// collection.
     #[param(value_type = Option<String>)]
     pub from: Option<String>,
-    /// Only events with a report before this time.
+    /// Only events with a report before this time, in the same forms as `from`.
     #[param(value_type = Option<String>)]
     pub to: Option<String>,
-    /// Only events with a record that contains this name of a place.
+    /// Only events with a record that contains this place name.
     #[param(value_type = Option<String>)]
     pub place: Option<String>,
-    /// Only events whose most usual category is this one.
+    /// Only events whose most frequent category is this one.
     #[param(value_type = Option<String>)]
     pub category: Option<String>,
-    /// Largest number of events in the answer, 1 to 200. The default is 20.
+    /// Largest number of events in the response, 1 to 200. The default is 20.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 200)]
     pub limit: usize,
     /// The `next` of an earlier response with the same other parameters, to continue there.
@@ -109,19 +110,20 @@ impl QueryParameters for EventListParams {
     }
 }
 
-/// A part of the list of events.
+/// One page of the list of events.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct EventList {
     /// The events.
     pub items: Vec<EventView>,
-    /// The `cursor` of the next part; `null` at the end.
+    /// The value of `cursor` for the next page; `null` on the last page.
     pub next: Option<String>,
-    /// Number of events that meet the conditions.
+    /// Number of all events that meet the conditions.
     pub total: usize,
-    /// The events contain all changes up to this number of the change feed.
+    /// The number of the last change that the events contain.
     #[schema(value_type = u64)]
     pub as_of: Seq,
-    /// Number of records that are in no event because the service keeps at most `limits.max_event_records` in memory: only the latest are compared.
+    /// Number of records that are in no event because the service keeps at most `limits.max_event_records` records in memory. Only the latest
+    /// records are compared.
     pub left_out: u64,
 }
 
@@ -156,18 +158,18 @@ pub fn cursor_after(after: EventCursor) -> String {
 
 /// List the events of a collection
 ///
-/// An event is a set of records about one real-world problem: the same object, the same kind of problem and no contradiction, by whichever
-/// petitioners and in whichever words. It is wider than a group of duplicates, which it contains unless a person separated its members. A
-/// record that cites the number of another record of its event is no report of its own. The events contain every record that was registered
-/// before the request, unless two seconds are not enough to read what changed: `as_of` is the last change that they contain.
+/// An event is a set of records about one real-world problem. They concern the same object and the same kind of problem, and do not contradict each
+/// other; the petitioners and the words may differ. An event contains whole groups of duplicates, unless a person has separated their members. A
+/// record that cites the number of another record of its event does not count as a report. The events contain every record that was registered
+/// before the request, unless reading the new changes takes more than two seconds: `as_of` is the number of the last change that they contain.
 ///
-/// The first request after a start reads all records of the collection. It waits five seconds at most and answers 503 `events_not_ready` with
-/// the progress; the reading goes on.
+/// The first request after a start reads all records of the collection. It waits at most five seconds. If more time is needed, the response is 503
+/// `events_not_ready` with the progress, and the service continues to read the records.
 #[utoipa::path(get, path = "/v1/collections/{collection}/events", operation_id = "listEvents", tag = "events",
     params(("collection" = CollectionName, Path), EventListParams, RuleParams, RowParams),
-    responses((status = 200, description = "a part of the list", body = EventList),
-        (status = 409, description = "`text_not_kept`: the collection keeps no text"),
-        (status = 503, description = "`events_not_ready`: the records are being read; ask again later")))]
+    responses((status = 200, description = "one page of the list", body = EventList),
+        (status = 409, description = "`text_not_kept`: the collection stores no text"),
+        (status = 503, description = "`events_not_ready`: the service is still reading the records; repeat the request after `Retry-After`")))]
 pub async fn list(
     _: Reader,
     State(app): State<App>,
@@ -183,14 +185,14 @@ pub async fn list(
 
 /// Read the event of a record
 ///
-/// For each member the answer has its strongest link with another member, for the event what its members agree on (`known`), where they
-/// contradict each other, and which kinds of places no member names.
+/// The response contains the strongest link of each member with another member, the values on which the members agree or contradict each other
+/// (`facts`), and the kinds of places that no member names (`unknown`).
 #[utoipa::path(get, path = "/v1/collections/{collection}/events/{id}", operation_id = "getEvent", tag = "events",
-    params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "id of any of its records"), RuleParams, RowParams),
+    params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "id of any record of the event"), RuleParams, RowParams),
     responses((status = 200, description = "the event with its members", body = EventDetail),
         (status = 404, description = "`no_event`: no other record reports the same problem"),
-        (status = 409, description = "`text_not_kept`: the collection keeps no text"),
-        (status = 503, description = "`events_not_ready`: the records are being read; ask again later")))]
+        (status = 409, description = "`text_not_kept`: the collection stores no text"),
+        (status = 503, description = "`events_not_ready`: the service is still reading the records; repeat the request after `Retry-After`")))]
 pub async fn get(
     _: Reader,
     State(app): State<App>,

@@ -22,7 +22,7 @@ use doppel_core::record::{RecordId, text_of};
 use doppel_engine::Side;
 use doppel_engine::answers::Explanation;
 
-/// A pair of records.
+/// The two records to compare.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read piece by piece")]
 pub struct ExplainInput {
@@ -41,7 +41,7 @@ pub struct SideInput {
     row: Option<Box<RawValue>>,
 }
 
-/// Explain what two records share and where they differ
+/// Explain the common parts and the differences of two records
 #[utoipa::path(post, path = "/v1/collections/{collection}/explain", operation_id = "explainPair", tag = "search",
     params(("collection" = CollectionName, Path), RowParams), request_body = ExplainInput,
     responses((status = 200, description = "the comparison", body = Timed<Explanation>)))]

@@ -20,16 +20,17 @@ use doppel_core::record::RecordId;
 use doppel_engine::forms::{GroupForm, ProposedForms};
 use doppel_engine::tasks::Task;
 
-/// The passages of a form.
+/// The group or the passages from which a form is made.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct FormInput {
-    /// Id of a record of a group: the form has the passages that the records of the group share. Give this or `passages`.
+    /// The id of a record of a group. The passages of the form are the passages that the records of this group share. Give either this or
+    /// `passages`.
     group: Option<RecordId>,
-    /// The passages of the form, each of 6 to 2000 letters, digits or Han characters.
+    /// The passages of the form. Each passage has 6 to 2000 letters, digits or Han characters. Give either this or `group`.
     #[schema(min_items = 1, max_items = 64)]
     passages: Option<Vec<String>>,
-    /// True to make the new generation live as soon as it is complete. Otherwise it can be compared first.
+    /// True to make the new generation live as soon as it is complete; otherwise it can be compared first. The default is false.
     #[schema(default = false)]
     activate: Option<bool>,
 }
@@ -38,7 +39,7 @@ pub struct FormInput {
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct ProposedFormsInput {
-    /// The collection.
+    /// The name of the collection.
     collection: CollectionName,
 }
 
@@ -59,10 +60,10 @@ impl QueryParameters for ActivateParams {
 
 /// Read the text that the records of a group share
 ///
-/// If the group is a form, for example an invitation that differs only in the name of the person, teach it with `PUT …/forms/{form}`.
+/// If the group is a form (for example, an invitation that differs only in the name of the person), add the form with `PUT …/forms/{form}`.
 #[utoipa::path(get, path = "/v1/collections/{collection}/groups/{id}/form", operation_id = "getGroupForm", tag = "groups",
     params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "id of any record of the group")),
-    responses((status = 200, description = "the shared passages, and what fills them in some records", body = GroupForm)))]
+    responses((status = 200, description = "the shared passages, and the text that people filled in, for some records", body = GroupForm)))]
 pub async fn of_group(
     _: Reader,
     State(app): State<App>,
@@ -74,8 +75,8 @@ pub async fn of_group(
 
 /// Propose groups that look like forms
 ///
-/// Reads the largest groups of ten or more records. A group is proposed if its records share most of their text and differ in the rest. Letters that
-/// many people signed look the same, so that a person decides. Changes nothing.
+/// Reads the largest groups of ten or more records. A group is proposed if its records share most of their text and differ in the rest. Letters
+/// that many people signed look the same, so a person must decide whether a group is a form. The request changes nothing.
 #[utoipa::path(post, path = "/v1/admin/forms", operation_id = "proposeForms", tag = "admin", request_body = ProposedFormsInput,
     responses((status = 200, description = "the proposals", body = ProposedForms),
         (status = 404, description = "the collection does not exist")))]
@@ -90,17 +91,17 @@ pub async fn propose(
     Ok(Json(app.engine.proposed_forms(&collection?).await?))
 }
 
-/// Teach a form
+/// Add or replace a form
 ///
-/// Builds a generation whose settings have the form in `verify.forms`, in the place of an earlier form with this name. Records on a form are
-/// compared by what fills it. Compare the generation with the live one before you activate it. To undo, activate the previous
-/// generation.
+/// Builds a generation whose settings contain the form in `verify.forms`. The form replaces an earlier form with the same name. Two records on the
+/// same form are compared only by the text that people filled in. Compare the generation with the live one before you activate it. To undo the
+/// change, activate the previous generation.
 #[utoipa::path(put, path = "/v1/collections/{collection}/forms/{form}", operation_id = "teachForm", tag = "admin",
     params(("collection" = CollectionName, Path), ("form" = String, Path, description = "name of the form")),
     request_body = FormInput,
-    responses((status = 202, description = "asked for; `Location` is the task", body = Task),
+    responses((status = 202, description = "the task was created; `Location` is its path", body = Task),
         (status = 404, description = "the collection or the record does not exist; `ungrouped`: the record is in no group"),
-        (status = 409, description = "`task_running`: the collection has an unfinished task; `conflict`: a later generation is not activated")))]
+        (status = 409, description = "`task_running`: the collection has an unfinished task; `conflict`: the collection has a newer generation that is not live")))]
 pub async fn teach(
     _: Administrator,
     State(app): State<App>,
@@ -128,14 +129,14 @@ pub async fn teach(
     Ok(started(app.with_engine(|engine| async move { engine.teach_form(&collection, form, activate).await }).await?))
 }
 
-/// Forget a form
+/// Remove a form
 ///
-/// Builds a generation whose settings do not have the form.
+/// Builds a generation whose settings do not contain the form.
 #[utoipa::path(delete, path = "/v1/collections/{collection}/forms/{form}", operation_id = "forgetForm", tag = "admin",
     params(("collection" = CollectionName, Path), ("form" = String, Path, description = "name of the form"), ActivateParams),
-    responses((status = 202, description = "asked for; `Location` is the task", body = Task),
-        (status = 404, description = "the collection does not exist, or has no such form (`unknown_form`)"),
-        (status = 409, description = "`task_running`: the collection has an unfinished task; `conflict`: a later generation is not activated")))]
+    responses((status = 202, description = "the task was created; `Location` is its path", body = Task),
+        (status = 404, description = "the collection does not exist, or has no form with this name (`unknown_form`)"),
+        (status = 409, description = "`task_running`: the collection has an unfinished task; `conflict`: the collection has a newer generation that is not live")))]
 pub async fn forget(
     _: Administrator,
     State(app): State<App>,

@@ -26,16 +26,16 @@ const EXAMPLES: (u64, u64) = (20, 1000);
 /// The generations of a collection.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct GenerationList {
-    /// The generations, ascending; one of them is live.
+    /// The generations in ascending order of their numbers. One of them is live.
     pub items: Vec<Generation>,
-    /// Always `null`, because the list is not divided.
+    /// Always `null`, because the list has only one page.
     pub next: Option<String>,
 }
 
 /// List the generations of a collection
 #[utoipa::path(get, path = "/v1/collections/{collection}/generations", operation_id = "listGenerations", tag = "admin",
     params(("collection" = CollectionName, Path)),
-    responses((status = 200, description = "all generations", body = GenerationList)))]
+    responses((status = 200, description = "all generations of the collection", body = GenerationList)))]
 pub async fn list(
     _: Reader,
     State(app): State<App>,
@@ -45,12 +45,12 @@ pub async fn list(
     Ok(Json(GenerationList { items: app.engine.generations(&collection).await?, next: None }))
 }
 
-/// Drop a generation that is not live
+/// Delete a generation that is not live
 #[utoipa::path(delete, path = "/v1/collections/{collection}/generations/{generation}", operation_id = "deleteGeneration", tag = "admin",
     params(("collection" = CollectionName, Path), ("generation" = u32, Path)),
-    responses((status = 204, description = "dropped"),
-        (status = 404, description = "the collection does not exist, or has no such generation (`unknown_generation`)"),
-        (status = 409, description = "`generation_live`: it is the live one; `generation_building`: a task builds it")))]
+    responses((status = 204, description = "the generation was deleted"),
+        (status = 404, description = "the collection does not exist, or has no generation with this number (`unknown_generation`)"),
+        (status = 409, description = "`generation_live`: the generation is live; `generation_building`: a task is building the generation")))]
 pub async fn delete(
     _: Administrator,
     State(app): State<App>,
@@ -61,14 +61,14 @@ pub async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Make a generation the live one
+/// Make a generation live
 ///
-/// The generation becomes live within moments. The task then finds the pairs of records that were registered while another generation was live. The previous live
-/// generation is kept.
+/// The generation becomes live within a moment. The task then finds the matching pairs among the records that were registered while another
+/// generation was live. The previous live generation is kept.
 #[utoipa::path(post, path = "/v1/collections/{collection}/generations/{generation}/activate", operation_id = "activateGeneration", tag = "admin",
     params(("collection" = CollectionName, Path), ("generation" = u32, Path)),
-    responses((status = 202, description = "asked for; `Location` is the task", body = Task),
-        (status = 404, description = "the collection does not exist, or has no such generation (`unknown_generation`)"),
+    responses((status = 202, description = "the task was created; `Location` is its path", body = Task),
+        (status = 404, description = "the collection does not exist, or has no generation with this number (`unknown_generation`)"),
         (status = 409, description = "`task_running`: the collection has an unfinished task")))]
 pub async fn activate(
     _: Administrator,
@@ -83,7 +83,7 @@ pub async fn activate(
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct CompareParams {
-    /// Largest number of examples of gained pairs, and of lost pairs, 0 to 1000. The default is 20.
+    /// Largest number of examples of gained pairs, and also of lost pairs, 0 to 1000. The default is 20.
     #[param(value_type = Option<u16>, minimum = 0, maximum = 1000)]
     pub examples: u64,
 }
@@ -96,12 +96,13 @@ impl QueryParameters for CompareParams {
 
 /// Compare a generation with the live one
 ///
-/// Returns the pairs that only this generation finds and the pairs that only the live one finds: the changes that activating it would cause.
+/// Returns the pairs that only this generation finds, and the pairs that only the live generation finds. Activation of the generation would cause
+/// these changes.
 #[utoipa::path(get, path = "/v1/collections/{collection}/generations/{generation}/compare", operation_id = "compareGeneration", tag = "admin",
     params(("collection" = CollectionName, Path), ("generation" = u32, Path), CompareParams),
     responses((status = 200, description = "the comparison", body = Comparison),
-        (status = 404, description = "the collection does not exist, or has no such generation (`unknown_generation`)"),
-        (status = 409, description = "`generation_live`: it is the live one; `generation_building`: it is not complete yet")))]
+        (status = 404, description = "the collection does not exist, or has no generation with this number (`unknown_generation`)"),
+        (status = 409, description = "`generation_live`: the generation is live; `generation_building`: the generation is not complete yet")))]
 pub async fn compare(
     _: Reader,
     State(app): State<App>,

@@ -33,17 +33,17 @@ const DAYS: (u64, u64) = (30, 36_500);
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ListParams {
-    /// `size`: groups with the most records first. `hot`: groups with the most recent petitioners first. `repeat`: groups with the most
-    /// records of one petitioner first. `recent`: groups with the latest record first. The default is `size`.
+    /// `size`: groups with the most records first. `hot`: groups with the most petitioners in the last `days` days first. `repeat`: groups with the
+    /// most records of one petitioner first. `recent`: groups with the latest record first. The default is `size`.
     #[param(value_type = Option<String>, pattern = "^(size|hot|repeat|recent)$")]
     pub order: GroupOrder,
-    /// Number of days that count as recent. The default is 30.
+    /// Number of days before now that count as recent. The default is 30.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 36500)]
     pub days: u32,
     /// Only groups with at least this many records. The default is 2.
     #[param(value_type = Option<u32>, minimum = 2)]
     pub min_members: usize,
-    /// Largest number of groups in the answer, 1 to 1000. The default is 50.
+    /// Largest number of groups in the response, 1 to 1000. The default is 50.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     pub limit: usize,
     /// The `next` of an earlier response with the same other parameters, to continue there.
@@ -71,26 +71,26 @@ fn days(query: &mut QueryReader) -> u32 {
     query.number("days", 1, DAYS.1).unwrap_or(DAYS.0) as u32
 }
 
-/// A part of the list of groups.
+/// One page of the list of groups.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct GroupList {
     /// The groups.
     pub items: Vec<GroupView>,
-    /// The `cursor` of the next part; `null` at the end.
+    /// The value of `cursor` for the next page; `null` on the last page.
     pub next: Option<String>,
 }
 
 /// List groups of connected records
 ///
-/// Groups are connected by the pairs that match or were confirmed by a person, without rejected pairs. In a set of ten or more records, two parts that only one
-/// pair connects are two groups until a person confirms this pair. The list is computed again for every page, so that a group that changes its position between two
-/// requests may be missed or shown twice.
+/// A group consists of records that matching pairs connect. A pair that a person confirmed counts as a match; a pair that a person rejected does
+/// not. If only one pair connects two parts of a set of ten or more records, the parts are two groups until a person confirms this pair. The list
+/// is computed again for each page, so a group that moves in the list between two requests can be missing or can occur twice.
 ///
-/// With `category`, `status`, `unit` or `verdict` the list contains the groups in which at least one record meets all these conditions. A part
-/// of the list may then have fewer groups than `limit`, or none, and still a `next`: one request reads at most some 10,000 records.
+/// With `category`, `status`, `unit` or `verdict` the list contains the groups in which at least one record meets all these conditions. A page may
+/// then have fewer groups than `limit`, or none, and a `next` that is not `null`: one request reads at most about 10,000 records.
 #[utoipa::path(get, path = "/v1/collections/{collection}/groups", operation_id = "listGroups", tag = "groups",
     params(("collection" = CollectionName, Path), ListParams, FilterParams, RowParams),
-    responses((status = 200, description = "a part of the list", body = GroupList)))]
+    responses((status = 200, description = "one page of the list", body = GroupList)))]
 pub async fn list(
     _: Reader,
     State(app): State<App>,
@@ -108,7 +108,7 @@ pub async fn list(
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct GroupParams {
-    /// Number of days that count as recent. The default is 30.
+    /// Number of days before now that count as recent. The default is 30.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 36500)]
     pub days: u32,
 }
@@ -121,7 +121,7 @@ impl QueryParameters for GroupParams {
 
 /// Read the group of a record
 #[utoipa::path(get, path = "/v1/collections/{collection}/groups/{id}", operation_id = "getGroup", tag = "groups",
-    params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "id of any of its records"), GroupParams, RowParams),
+    params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "id of a record of the group"), GroupParams, RowParams),
     responses((status = 200, description = "the group with its members", body = GroupDetail)))]
 pub async fn get(
     _: Reader,
@@ -145,17 +145,17 @@ pub async fn get(
 pub struct RegroupInput {
     /// Ids of records, at most 1000.
     records: Vec<RecordId>,
-    /// The person who decides.
+    /// The name of the person who decides.
     by: Option<String>,
     /// The reason.
     note: Option<String>,
 }
 
-/// The author of an operation.
+/// The person who requests an operation, and the reason.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct AuthorInput {
-    /// The person who decides.
+    /// The name of the person who decides.
     by: Option<String>,
     /// The reason.
     note: Option<String>,
@@ -165,9 +165,9 @@ pub struct AuthorInput {
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct OriginalInput {
-    /// Id of the member that becomes the original.
+    /// The id of the member that becomes the original.
     original: RecordId,
-    /// The person who decides.
+    /// The name of the person who decides.
     by: Option<String>,
     /// The reason.
     note: Option<String>,
@@ -201,16 +201,15 @@ pub(super) fn problem_of_named(error: doppel_engine::Error, named: &[RecordId]) 
     }
 }
 
-/// Declare the groups of several records one matter
+/// Merge the groups of several records
 ///
-/// Give one record of each group; a record without a group counts as a group of one. The group of each further record is confirmed to be the
-/// same matter as the group of the first one, by a decision about the originals of the two groups. Sending the request again makes no further
-/// decisions.
+/// Give one record of each group. A record without a group counts as a group with one record. doppel makes a `same` decision about the original of
+/// the first group and the original of each further group. A repetition of the request makes no further decisions.
 #[utoipa::path(post, path = "/v1/collections/{collection}/groups/_merge", operation_id = "mergeGroups", tag = "groups",
     params(("collection" = CollectionName, Path)),
     request_body = RegroupInput,
     responses((status = 200, description = "the decisions and the resulting group", body = Regrouping),
-        (status = 409, description = "`rejected_pair`: a person decided that two records of these groups are not the same matter")))]
+        (status = 409, description = "`rejected_pair`: a person decided that two records of these groups are different matters")))]
 pub async fn merge(
     _: Writer,
     State(app): State<App>,
@@ -227,13 +226,13 @@ pub async fn merge(
 
 /// Separate records from their group
 ///
-/// Each pair that links one of `records` with another member of the group is declared not the same matter. No decision is made about two
-/// named records, or about two other members. If a request was interrupted, send it again for the records that are still in the group.
+/// doppel makes a `not_same` decision about each pair that links one of `records` with another member of the group. It makes no decision about two
+/// of `records` or about two other members. If a request was interrupted, repeat it for the named records that are still in the group.
 #[utoipa::path(post, path = "/v1/collections/{collection}/groups/{id}/_split", operation_id = "splitGroup", tag = "groups",
     params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "id of any record of the group")),
     request_body = RegroupInput,
     responses((status = 200, description = "the decisions and the resulting groups", body = Regrouping),
-        (status = 409, description = "`too_many_links`: more than 1000 pairs link the records with the rest of the group")))]
+        (status = 409, description = "`too_many_links`: more than 1,000 pairs link the records with the rest of the group")))]
 pub async fn split(
     _: Writer,
     State(app): State<App>,
@@ -249,13 +248,13 @@ pub async fn split(
 
 /// Choose the original of a group
 ///
-/// Without a choice the original is the earliest record by its own time. The choice is stored with a decision that the record and another
-/// member are the same matter, and ends with the next decision about these two records. Of several choices in one group the last one counts.
+/// Without this choice, the original is the record with the earliest time of submission. The choice is stored in a `same` decision about the record
+/// and another member. It ends with the next decision about these two records. If a group has several choices, the last one applies.
 #[utoipa::path(put, path = "/v1/collections/{collection}/groups/{id}/original", operation_id = "chooseOriginal", tag = "groups",
     params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "id of any record of the group")),
     request_body = OriginalInput,
     responses((status = 200, description = "the group with its members", body = GroupDetail),
-        (status = 409, description = "`rejected_pair`: a person decided that the record and each other member are not the same matter")))]
+        (status = 409, description = "`rejected_pair`: a person decided that the record and each other member are different matters")))]
 pub async fn choose_original(
     _: Writer,
     State(app): State<App>,
@@ -274,7 +273,7 @@ pub async fn choose_original(
     Ok(Json(app.detached(choosing).await?))
 }
 
-/// Let the earliest record of a group be its original again
+/// Reset the original of a group to its earliest record
 #[utoipa::path(delete, path = "/v1/collections/{collection}/groups/{id}/original", operation_id = "clearOriginal", tag = "groups",
     params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "id of any record of the group"), WithdrawParams),
     responses((status = 200, description = "the group with its members", body = GroupDetail)))]

@@ -35,24 +35,24 @@ const SECONDS_OF_A_DAY: i32 = 86_400;
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct KeyInput {
-    /// Its name, which appears in logs: 1 to 64 of `a-z`, `0-9` and `-`.
+    /// The name of the key, also written in logs: 1 to 64 of `a-z`, `0-9` and `-`.
     #[schema(min_length = 1, max_length = 64, pattern = "^[a-z0-9-]+$")]
     name: String,
-    /// The scopes of the key. Scopes do not include each other.
+    /// The scopes of the key. No scope includes another scope.
     #[schema(min_items = 1, max_items = 3)]
     scopes: Vec<Scope>,
-    /// The only collections for which the key can be used. They may not exist yet. The default is all collections. A limited key cannot be
-    /// used for other collections, or for routes of no collection, such as `/metrics` and the keys.
+    /// The only collections for which the key can be used. They do not have to exist yet. The default is all collections. A limited key cannot be
+    /// used for other collections, or for routes without a collection, such as `/metrics` and the keys.
     #[schema(min_items = 1, max_items = 32)]
     collections: Option<Vec<CollectionName>>,
-    /// The key expires after this many days of 24 hours.
+    /// The key expires after this number of days. A day has 24 hours.
     #[schema(minimum = 1, maximum = 36_500)]
     expires_in_days: Option<u32>,
     /// The key expires at this time (RFC 3339). Cannot be combined with `expires_in_days`.
     expires_at: Option<String>,
 }
 
-/// A key, without its secret and without the secret's hash.
+/// A key, without its secret and without the hash of the secret.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Key {
     /// The name of the key.
@@ -63,13 +63,13 @@ pub struct Key {
     pub collections: Option<Vec<CollectionName>>,
     /// The time of creation (RFC 3339, UTC).
     pub created_at: String,
-    /// The name of the key with which it was created.
+    /// The name of the key or the account that created this key.
     pub created_by: String,
-    /// The time at which it expires; `null` for never.
+    /// The time at which the key expires (RFC 3339, UTC); `null` if it never expires.
     pub expires_at: Option<String>,
     /// True if the key has expired.
     pub expired: bool,
-    /// The minute of the last use, with a delay of some minutes. `null` if it was never used.
+    /// The time of the last use, to the minute and with a delay of some minutes; `null` if the key was never used.
     pub last_used_at: Option<String>,
 }
 
@@ -85,29 +85,29 @@ impl From<ManagedKey> for Key {
 /// A new key with its secret.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct NewKey {
-    /// The key itself (`dpl_<name>_<secret>`). Only this answer shows it.
+    /// The key as clients send it (`dpl_<name>_<secret>`). Only this response shows it.
     pub key: String,
     /// The stored data of the key.
     #[serde(flatten)]
     pub kept: Key,
 }
 
-/// The keys.
+/// The list of keys.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct KeyList {
-    /// The keys that were created while the service runs, sorted by name, 256 at most. Keys of the configuration are not listed.
+    /// The keys that were created while the service was running, sorted by name, at most 256. Keys of the configuration are not listed.
     pub items: Vec<Key>,
     /// Always `null`.
     pub next: Option<String>,
 }
 
-/// Make a key
+/// Create a key
 ///
-/// The key works at once at this instance, and within about a second at other instances with the same store. Only the SHA-256 of its secret is stored, so that
-/// only this response shows the key. If the configuration has no key, no key can be created, because creating keys requires a key.
+/// The key works at once at this instance, and within about a second at other instances with the same store. The service stores only the SHA-256 of
+/// the secret, so only this response shows the key. If the configuration has no key, no key can be created, because this request requires a key.
 #[utoipa::path(post, path = "/v1/admin/keys", operation_id = "createKey", tag = "admin", request_body = KeyInput,
-    responses((status = 201, description = "the key; keep it, it is not shown again", body = NewKey),
-        (status = 409, description = "`key_exists`: the name is taken; `too_many_keys`; `no_configured_key`")))]
+    responses((status = 201, description = "the key; keep it, because no other response shows it", body = NewKey),
+        (status = 409, description = "`key_exists`: a key or an account has this name; `too_many_keys`: no more keys can be created; `no_configured_key`: the configuration has no key")))]
 pub async fn create(
     administrator: Administrator,
     State(app): State<App>,
@@ -137,9 +137,9 @@ pub async fn create(
 
 /// List keys
 ///
-/// Lists the keys that were created while the service runs, without their secrets and hashes.
+/// Lists the keys that were created while the service was running, without their secrets and hashes.
 #[utoipa::path(get, path = "/v1/admin/keys", operation_id = "listKeys", tag = "admin",
-    responses((status = 200, description = "the keys, by name", body = KeyList)))]
+    responses((status = 200, description = "the keys, sorted by name", body = KeyList)))]
 pub async fn list(
     _: Administrator,
     State(app): State<App>,
@@ -151,11 +151,11 @@ pub async fn list(
 
 /// Revoke a key
 ///
-/// The key is invalid at once at this instance, and within about a second at other instances with the same store. Sessions of the desk that were begun with the key
-/// end, and so do streams and followed tasks. To revoke a key of the configuration, remove it there.
+/// The key becomes invalid at once at this instance, and within about a second at other instances with the same store. Sessions of the desk that
+/// were started with the key end, and so do streams that a client with the key is reading. To revoke a key of the configuration, remove it there.
 #[utoipa::path(delete, path = "/v1/admin/keys/{key}", operation_id = "revokeKey", tag = "admin", params(("key" = String, Path)),
-    responses((status = 204, description = "revoked"),
-        (status = 404, description = "no key of that name was made while the service ran")))]
+    responses((status = 204, description = "the key was revoked"),
+        (status = 404, description = "no key with this name was created while the service was running")))]
 pub async fn revoke(
     _: Administrator,
     State(app): State<App>,

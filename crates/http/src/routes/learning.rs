@@ -18,7 +18,7 @@ use doppel_core::evidence::LearnedModel;
 use doppel_engine::learning::LearnedEvidence;
 use doppel_engine::tasks::Task;
 
-/// The request to fit the evidence model.
+/// The collection whose decisions are used to fit the evidence model.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct LearnInput {
@@ -30,20 +30,21 @@ pub struct LearnInput {
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct ModelInput {
-    /// The model of an answer of `learnEvidence`; `null` for the model of doppel.
+    /// The `model` of a response of `learnEvidence`; `null` for the model of doppel.
     #[schema(required = true)]
     model: Option<LearnedModel>,
-    /// True to make the new generation live as soon as it is complete. Otherwise it can be compared first.
+    /// True to make the new generation live as soon as it is complete; otherwise it can be compared first. The default is false.
     #[schema(default = false)]
     activate: Option<bool>,
 }
 
 /// Fit the evidence model to decisions
 ///
-/// Fits the coefficients to the decisions of people about pairs of this collection, with the model of doppel as prior. The figures of both are
-/// measured on decisions that were left out. Five decisions of each judgement are needed. Changes nothing.
+/// Fits the coefficients to the decisions of people about pairs of this collection. The prior is the model of doppel. The fitted model and the
+/// model of doppel are evaluated on decisions that were left out of the fit. At least five `same` and five `not_same` decisions are required. The
+/// request changes nothing.
 #[utoipa::path(post, path = "/v1/admin/evidence", operation_id = "learnEvidence", tag = "admin", request_body = LearnInput,
-    responses((status = 200, description = "the fitted model, and the figures of both", body = LearnedEvidence),
+    responses((status = 200, description = "the fitted model, and the figures of the fitted model and of the model of doppel", body = LearnedEvidence),
         (status = 404, description = "the collection does not exist"),
         (status = 409, description = "`conflict`: there are too few decisions")))]
 pub async fn learn(
@@ -57,16 +58,16 @@ pub async fn learn(
     Ok(Json(app.engine.learn_evidence(&collection?).await?))
 }
 
-/// Use another evidence model
+/// Replace the evidence model
 ///
-/// Builds a generation whose settings have the model in `verify.model`. Compare the generation with the live one before you activate it. To
-/// undo, activate the previous generation.
+/// Builds a generation whose settings contain the model in `verify.model`. Compare the generation with the live one before you activate it. To undo
+/// the change, activate the previous generation.
 #[utoipa::path(put, path = "/v1/collections/{collection}/model", operation_id = "useModel", tag = "admin",
     params(("collection" = CollectionName, Path)),
     request_body = ModelInput,
-    responses((status = 202, description = "asked for; `Location` is the task", body = Task),
+    responses((status = 202, description = "the task was created; `Location` is its path", body = Task),
         (status = 404, description = "the collection does not exist"),
-        (status = 409, description = "`task_running`: the collection has an unfinished task; `conflict`: a later generation is not activated")))]
+        (status = 409, description = "`task_running`: the collection has an unfinished task; `conflict`: the collection has a newer generation that is not live")))]
 pub async fn use_model(
     _: Administrator,
     State(app): State<App>,

@@ -47,14 +47,14 @@ impl QueryParameters for CheckParams {
 /// Largest number of ids in `exclude`. One search does not verify more records.
 const MOST_EXCLUDED: usize = 256;
 
-/// Ask whether a row is a duplicate
+/// Check whether a row is a duplicate
 ///
-/// Returns the best match and stores nothing. With `first=true` the search stops at the first match and is faster. A collection that does
-/// not exist yet has no duplicates, unless the configuration of the service forbids to create collections by records (404).
+/// Returns the best match and stores nothing. With `first=true` the search stops at the first match and is faster. A collection that does not exist
+/// yet has no duplicates; if the configuration does not allow registrations to create collections, the response is 404.
 #[utoipa::path(post, path = "/v1/collections/{collection}/check", operation_id = "checkRow", tag = "search",
     params(("collection" = CollectionName, Path), CheckParams, RowParams),
-    request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
-    responses((status = 200, description = "whether there is any match", body = Timed<Check>)))]
+    request_body(content = Object, description = "the row: a flat JSON object with the fields of the record"),
+    responses((status = 200, description = "the best match, if there is a match", body = Timed<Check>)))]
 pub async fn check(
     _: Reader,
     State(app): State<App>,
@@ -74,13 +74,14 @@ pub async fn check(
 #[derive(Clone, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct SimilarParams {
-    /// Largest number of records in the answer, 1 to 256. The default is 20.
+    /// Largest number of records in the response, 1 to 256. The default is 20.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 256)]
     pub limit: u64,
-    /// `true`: also list records that use the same form for another matter. They follow the matches and are marked `template`.
+    /// `true`: also lists records on the same form about other matters. They follow the matches and have `template` true. The default is false.
     #[param(value_type = Option<bool>)]
     pub templates: bool,
-    /// Only records that were submitted at this time or later, written like the times in the collection. Records without a time are left out.
+    /// Only records that were submitted at this time or later, in one of the forms of the times of the collection. Records without a time are left
+    /// out.
     #[param(value_type = Option<String>)]
     pub from: Option<String>,
     /// Only records that were submitted before this time. Records without a time are left out.
@@ -89,10 +90,10 @@ pub struct SimilarParams {
     /// Only records of this petitioner. One of the record's `identity` values must be equal to this value after normalization.
     #[param(value_type = Option<String>)]
     pub identity: Option<String>,
-    /// Only records of at least this verified similarity, 0 to 1.
+    /// Only records with at least this `similarity`, 0 to 1.
     #[param(value_type = Option<f64>, minimum = 0, maximum = 1)]
     pub min_similarity: Option<f64>,
-    /// Leave out the records with these ids. At most 256 ids, separated by commas.
+    /// Leaves out the records with these ids, separated by commas; at most 256.
     #[param(value_type = Option<String>)]
     pub exclude: Vec<RecordId>,
 }
@@ -147,16 +148,16 @@ async fn show_rows(app: &App, name: &CollectionName, list: &mut SimilarList, row
     rows.show_matches(app, name, &mut list.similar).await
 }
 
-/// Find all records similar to a row
+/// Find all records that are similar to a row
 ///
-/// The best records are first. Nothing is stored. If a record with the row's `id` is stored, it is not in the answer.
+/// The best matches are first. Nothing is stored. If a record with the `id` of the row is stored, it is not in the list.
 ///
-/// The filters (`from`, `to`, `identity`, `min_similarity`, `exclude`, `category`, `status`, `unit`, `verdict`) are applied to the found records before `limit`. `truncated` is
-/// true if the search was stopped early, or if more than `limit` records pass the filters.
+/// The filters (`from`, `to`, `identity`, `min_similarity`, `exclude`, `category`, `status`, `unit`, `verdict`) are applied to the found records
+/// before `limit`. `truncated` is true if the search was stopped early, or if more than `limit` records pass the filters.
 #[utoipa::path(post, path = "/v1/collections/{collection}/similar", operation_id = "listSimilarToRow", tag = "search",
     params(("collection" = CollectionName, Path), SimilarParams, FilterParams, RowParams),
-    request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
-    responses((status = 200, description = "the matches", body = Timed<SimilarList>)))]
+    request_body(content = Object, description = "the row: a flat JSON object with the fields of the record"),
+    responses((status = 200, description = "the similar records", body = Timed<SimilarList>)))]
 pub async fn similar(
     _: Reader,
     State(app): State<App>,
@@ -172,10 +173,10 @@ pub async fn similar(
     Ok(Json(Timed::since(started, answer)))
 }
 
-/// Find all records similar to a stored one
+/// Find all records that are similar to a stored record
 #[utoipa::path(get, path = "/v1/collections/{collection}/records/{id}/similar", operation_id = "listSimilarToRecord", tag = "search",
     params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "record id, percent-encoded"), SimilarParams, FilterParams, RowParams),
-    responses((status = 200, description = "the matches", body = Timed<SimilarList>)))]
+    responses((status = 200, description = "the similar records", body = Timed<SimilarList>)))]
 pub async fn similar_to(
     _: Reader,
     State(app): State<App>,
@@ -196,10 +197,10 @@ pub struct FingerprintParams {
     /// 16 lower-case hexadecimal digits.
     #[param(value_type = String, pattern = "^[0-9a-f]{16}$", required = true)]
     pub fingerprint: Fingerprint,
-    /// Largest Hamming distance, 0 to 15. The default is the distance of the collection.
+    /// Largest Hamming distance in bits, 0 to 15. The default is the radius of the `simhash` channel of the collection.
     #[param(value_type = Option<u8>, minimum = 0, maximum = 15)]
     pub radius: Option<u8>,
-    /// Largest number of records in the answer, 1 to 256. The default is 20.
+    /// Largest number of records in the response, 1 to 256. The default is 20.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 256)]
     pub limit: u64,
 }
@@ -225,9 +226,9 @@ impl QueryParameters for FingerprintParams {
     }
 }
 
-/// Find all records near a fingerprint
+/// Find all records with a similar fingerprint
 ///
-/// The nearest records are first. Only fingerprints are compared, and nothing is verified.
+/// The records with the smallest Hamming distance are first. Only the fingerprints are compared; the texts are not verified.
 #[utoipa::path(get, path = "/v1/collections/{collection}/similar", operation_id = "listSimilarToFingerprint", tag = "search",
     params(("collection" = CollectionName, Path), FingerprintParams, RowParams),
     responses((status = 200, description = "the records within the radius", body = Timed<SimilarList>)))]

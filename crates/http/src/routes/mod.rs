@@ -52,7 +52,7 @@ pub struct Timed<T> {
     /// The answer.
     #[serde(flatten)]
     pub answer: T,
-    /// Microseconds between the request's arrival in full and this answer.
+    /// Processing time in microseconds, from the end of the request to this response.
     pub took_us: u64,
 }
 

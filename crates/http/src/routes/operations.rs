@@ -24,18 +24,18 @@ pub struct Status {
 
 /// Check that the process is alive
 ///
-/// Needs no key. If it fails, restart the process.
+/// No key is required. If this request fails, restart the process.
 #[utoipa::path(get, path = "/livez", operation_id = "getLiveness", tag = "operations", security(()),
-    responses((status = 200, description = "it does", body = Status)))]
+    responses((status = 200, description = "the process is alive", body = Status)))]
 pub async fn livez(_: CheckedParameters<NoParameters>) -> Json<Status> {
     Json(Status { status: "alive" })
 }
 
 /// Check that the service accepts requests
 ///
-/// Needs no key. 503 while the service is stopping or its store accepts no writes.
+/// No key is required. The response is 503 while the service is stopping or while its store accepts no writes.
 #[utoipa::path(get, path = "/readyz", operation_id = "getReadiness", tag = "operations", security(()),
-    responses((status = 200, description = "they should", body = Status)))]
+    responses((status = 200, description = "the service accepts requests", body = Status)))]
 pub async fn readyz(State(app): State<App>, _: CheckedParameters<NoParameters>) -> Result<Json<Status>, Problem> {
     if app.shutdown.phase() != Phase::Serving {
         return Err(Problem::shutting_down());
@@ -44,11 +44,11 @@ pub async fn readyz(State(app): State<App>, _: CheckedParameters<NoParameters>) 
     Ok(Json(Status { status: "ready" }))
 }
 
-/// Read the metrics for Prometheus
+/// Read the metrics in the format of Prometheus
 ///
-/// If keys are configured, the scope `read` is required, because the number of records is not public.
+/// If the configuration has keys, the scope `read` is required, because the number of records is not public.
 #[utoipa::path(get, path = "/metrics", operation_id = "getMetrics", tag = "operations",
-    responses((status = 200, description = "text exposition format", body = String, content_type = "text/plain")))]
+    responses((status = 200, description = "the metrics in the Prometheus text format", body = String, content_type = "text/plain")))]
 pub async fn metrics(_: Reader, State(app): State<App>, _: CheckedParameters<NoParameters>) -> Response {
     if let Ok(usage) = app.engine.usage().await {
         metrics::gauge!("doppel_records").set(usage.records as f64);
@@ -84,20 +84,20 @@ pub async fn metrics(_: Reader, State(app): State<App>, _: CheckedParameters<NoP
 /// The running program.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 pub struct Version {
-    /// `doppel`.
+    /// The name of the program: `doppel`.
     pub name: &'static str,
     /// The version of the program.
     pub version: &'static str,
-    /// The commit from which the program was built; `unknown` if the build could not find it.
+    /// The commit from which the program was built; `unknown` if it was not available during the build.
     pub commit: &'static str,
 }
 
 /// The first paths of the API.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 pub struct Welcome {
-    /// `doppel`.
+    /// The name of the program: `doppel`.
     pub name: &'static str,
-    /// The path of the documentation of the API for people.
+    /// The path of the documentation pages of the API.
     pub docs: &'static str,
     /// The path of the OpenAPI document.
     pub openapi: &'static str,
@@ -109,10 +109,10 @@ pub struct Welcome {
 
 /// List the first paths of the API
 ///
-/// Needs no key. A browser is redirected to the desk.
+/// No key is required. A browser is redirected to the desk.
 #[utoipa::path(get, path = "/", operation_id = "getWelcome", tag = "operations", security(()),
-    responses((status = 200, description = "the paths to begin with", body = Welcome),
-        (status = 303, description = "a browser: go to the desk at /console, or to /docs/ where there is none")))]
+    responses((status = 200, description = "the first paths of the API", body = Welcome),
+        (status = 303, description = "for a browser: `Location` is /console, or /docs/ if the service has no desk")))]
 pub async fn root(State(app): State<App>, headers: HeaderMap, _: CheckedParameters<NoParameters>) -> Response {
     let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if accepted.contains("text/html") {
@@ -130,18 +130,18 @@ pub async fn root(State(app): State<App>, headers: HeaderMap, _: CheckedParamete
 
 /// Read the version of the program
 ///
-/// Needs no key.
+/// No key is required.
 #[utoipa::path(get, path = "/version", operation_id = "getVersion", tag = "operations", security(()),
-    responses((status = 200, description = "name, version and commit", body = Version)))]
+    responses((status = 200, description = "the name, the version and the commit of the program", body = Version)))]
 pub async fn version(_: CheckedParameters<NoParameters>) -> Json<Version> {
     Json(Version { name: build::NAME, version: build::VERSION, commit: build::commit() })
 }
 
 /// Read this OpenAPI document
 ///
-/// Needs no key. The documentation at `/docs` shows it to people.
+/// No key is required. `/docs` shows this document as pages for people.
 #[utoipa::path(get, path = "/openapi.yaml", operation_id = "getDescription", tag = "operations", security(()),
-    responses((status = 200, description = "OpenAPI", body = String, content_type = "application/yaml")))]
+    responses((status = 200, description = "the OpenAPI document", body = String, content_type = "application/yaml")))]
 pub async fn openapi_yaml(_: CheckedParameters<NoParameters>) -> Result<Response, Problem> {
     let yaml = openapi::yaml().map_err(|error| Problem::internal(error.to_string()))?;
     Ok(([(header::CONTENT_TYPE, "application/yaml; charset=utf-8")], yaml).into_response())
@@ -149,9 +149,9 @@ pub async fn openapi_yaml(_: CheckedParameters<NoParameters>) -> Result<Response
 
 /// Read this OpenAPI document as JSON
 ///
-/// Needs no key.
+/// No key is required.
 #[utoipa::path(get, path = "/openapi.json", operation_id = "getDescriptionAsJson", tag = "operations", security(()),
-    responses((status = 200, description = "OpenAPI", body = Object, content_type = "application/json")))]
+    responses((status = 200, description = "the OpenAPI document", body = Object, content_type = "application/json")))]
 pub async fn openapi_json(_: CheckedParameters<NoParameters>) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], openapi::json()).into_response()
 }

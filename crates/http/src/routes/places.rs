@@ -21,24 +21,24 @@ use doppel_core::facts::{parse_places, places_to_csv};
 use doppel_core::violation::Violation;
 use doppel_engine::tasks::Task;
 
-/// The task of a new list of places.
+/// The task that builds the generation with a new list of places.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct PlacesTask {
     /// The task.
     #[serde(flatten)]
     pub task: Task,
-    /// Number of places in the list, as it was read.
+    /// Number of places in the new list.
     pub places: usize,
-    /// Number of their aliases.
+    /// Number of aliases of these places.
     pub aliases: usize,
-    /// `common_alias`: an alias of a place that is neither a district nor a town is in at least a tenth of the latest 500 records and is
+    /// `common_alias`: an alias of a place that is neither a district nor a town occurs in at least one in ten of the latest 500 records, so it is
     /// probably an ordinary word. At most 50.
     pub warnings: Vec<Violation>,
 }
 
-/// Read the places that the office knows
+/// Read the list of places
 ///
-/// The list of the live generation, as CSV with the columns `name`, `kind`, `aliases` (separated by `|`) and `parent`.
+/// Returns the list of the live generation as CSV with the columns `name`, `kind`, `aliases` (separated by `|`) and `parent`.
 #[utoipa::path(get, path = "/v1/collections/{collection}/places", operation_id = "getPlaces", tag = "collections",
     params(("collection" = CollectionName, Path)),
     responses((status = 200, description = "the places", body = String, content_type = "text/csv")))]
@@ -53,18 +53,18 @@ pub async fn list(
     Ok(([(header::CONTENT_TYPE, "text/csv; charset=utf-8")], csv).into_response())
 }
 
-/// Replace the places that the office knows
+/// Replace the list of places
 ///
-/// The body is CSV in UTF-8 with the columns `name`, `kind`, `aliases` (separated by `|`) and `parent`; only `name` is required. Kinds are
-/// `place`, `district`, `town`, `village`, `road`, `estate`, `school`, `organisation` and `product`. In texts an alias counts as the name of its
-/// place. Builds a generation whose settings have the list in `text.places`. Compare it with the live one before you activate it. To
-/// undo, activate the previous generation.
+/// The body is CSV in UTF-8 with the columns `name`, `kind`, `aliases` (separated by `|`) and `parent`. Only `name` is required. Kinds are `place`,
+/// `district`, `town`, `village`, `road`, `estate`, `school`, `organisation` and `product`. When names in texts are compared, an alias counts as
+/// the name of its place. The request builds a generation whose settings contain the list in `text.places`. Compare the generation with the live
+/// one before you activate it. To undo the change, activate the previous generation.
 #[utoipa::path(put, path = "/v1/collections/{collection}/places", operation_id = "setPlaces", tag = "admin",
     params(("collection" = CollectionName, Path), ActivateParams),
-    request_body(content = String, content_type = "text/csv", description = "the places, one a line below a line of column names"),
-    responses((status = 202, description = "asked for; `Location` is the task", body = PlacesTask),
+    request_body(content = String, content_type = "text/csv", description = "the places: a line of column names, then one line for each place"),
+    responses((status = 202, description = "the task was created; `Location` is its path", body = PlacesTask),
         (status = 404, description = "the collection does not exist"),
-        (status = 409, description = "`task_running`: the collection has an unfinished task; `conflict`: a later generation is not activated")))]
+        (status = 409, description = "`task_running`: the collection has an unfinished task; `conflict`: the collection has a newer generation that is not live")))]
 pub async fn replace(
     _: Administrator,
     State(app): State<App>,

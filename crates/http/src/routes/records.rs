@@ -36,7 +36,7 @@ const LIST_LIMITS: (u64, u64) = (100, 1000);
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct RegisterParams {
-    /// The treatment of a duplicate. `keep` stores it like any record. `skip` does not store it; the answer names the stored record.
+    /// `keep` stores a duplicate like any other record. `skip` does not store it; the response names the stored record. The default is `keep`.
     #[param(value_type = Option<String>, pattern = "^(keep|skip)$")]
     pub if_duplicate: IfDuplicate,
 }
@@ -51,15 +51,15 @@ impl QueryParameters for RegisterParams {
 
 /// Register a record under an id
 ///
-/// The request can be repeated safely: the same row is answered with 200 and the stored verdict. A different row replaces the record.
-/// A collection that does not exist is created with the preset `default` and a field for each member whose name is usual, unless the
-/// configuration of the service says otherwise. If no member is known to hold a text, the record is refused (422 `no_content`) and the
-/// collection is not created.
+/// A client can repeat the request safely: for the same row the response is 200 with the stored verdict. A different row replaces the record. If
+/// the collection does not exist, it is created with the preset `default` and with a field for each member of the row that has a usual name, unless
+/// the configuration does not allow this. If no member is known to contain text, the record is refused (422 `no_content`) and the collection is not
+/// created.
 #[utoipa::path(put, path = "/v1/collections/{collection}/records/{id}", operation_id = "putRecord", tag = "records",
     params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "record id, percent-encoded"), RegisterParams),
-    request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
-    responses((status = 201, description = "registered under a new id", body = Timed<Registration>),
-        (status = 200, description = "replaced, updated, unchanged, or skipped as a duplicate", body = Timed<Registration>)))]
+    request_body(content = Object, description = "the row: a flat JSON object with the fields of the record"),
+    responses((status = 201, description = "the record was registered under a new id", body = Timed<Registration>),
+        (status = 200, description = "the record was replaced, updated, unchanged, or skipped as a duplicate", body = Timed<Registration>)))]
 pub async fn put(
     _: Writer,
     State(app): State<App>,
@@ -74,16 +74,16 @@ pub async fn put(
 ///
 /// The record gets the `id` of the row. If the row has none, the record gets a new UUIDv7.
 ///
-/// If the row has an `id`, the request can be repeated safely, like `PUT`. Without an `id`, every request creates a record, unless it has
-/// an `Idempotency-Key`. The id is then made from the key. The same row with the same key gets the first answer again (200, `unchanged`),
-/// and a different row with this key is refused (409 `idempotency_key_reused`). A key is valid in one collection, for one caller, as long
-/// as its record exists.
+/// If the row has an `id`, a client can repeat the request safely, like `PUT`. Without an `id`, every request creates a record, unless it has an
+/// `Idempotency-Key`. The id is then computed from the key: a request with the same row and the same key gets the first response again (200,
+/// `unchanged`), and a request with another row and the same key is refused (409 `idempotency_key_reused`). A key is valid in one collection, for
+/// one caller, as long as its record exists.
 #[utoipa::path(post, path = "/v1/collections/{collection}/records", operation_id = "postRecord", tag = "records",
     params(("collection" = CollectionName, Path), RegisterParams,
-        ("Idempotency-Key" = Option<String>, Header, description = "names this registration where the row has no id; 1 to 255 printable ASCII characters")),
-    request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
-    responses((status = 201, description = "registered under a new id", body = Timed<Registration>),
-        (status = 200, description = "replaced, updated, unchanged, or skipped as a duplicate", body = Timed<Registration>)))]
+        ("Idempotency-Key" = Option<String>, Header, description = "identifies this registration if the row has no id; 1 to 255 printable ASCII characters")),
+    request_body(content = Object, description = "the row: a flat JSON object with the fields of the record"),
+    responses((status = 201, description = "the record was registered under a new id", body = Timed<Registration>),
+        (status = 200, description = "the record was replaced, updated, unchanged, or skipped as a duplicate", body = Timed<Registration>)))]
 pub async fn post(
     _: Writer,
     State(app): State<App>,
@@ -177,7 +177,7 @@ pub async fn get(
 
 /// Delete a record
 ///
-/// Deletes the content, the verdict and the index entries.
+/// Deletes the content, the verdict and the index entries of the record.
 #[utoipa::path(delete, path = "/v1/collections/{collection}/records/{id}", operation_id = "deleteRecord", tag = "records",
     params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "record id, percent-encoded")),
     responses((status = 204, description = "deleted")))]
@@ -196,13 +196,13 @@ pub async fn delete(
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ListParams {
-    /// Largest number of records in the answer, 1 to 1000. The default is 100.
+    /// Largest number of records in the response, 1 to 1000. The default is 100.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     pub limit: u64,
     /// The `next` of an earlier response, to continue there. Cannot be combined with `since`.
     #[param(value_type = Option<String>)]
     pub cursor: Option<Seq>,
-    /// Only records with a greater `seq`.
+    /// Only records with a greater `seq`. Cannot be combined with `cursor`.
     #[param(value_type = Option<u64>)]
     pub since: Option<Seq>,
 }
@@ -220,22 +220,22 @@ impl QueryParameters for ListParams {
     }
 }
 
-/// A part of the list of records.
+/// One page of the list of records.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct RecordList {
-    /// The records, in `seq` order.
+    /// The records in ascending order of `seq`.
     pub items: Vec<RecordView>,
-    /// The `cursor` of the next part; `null` at the end.
+    /// The value of `cursor` for the next page; `null` on the last page.
     pub next: Option<String>,
 }
 
 /// List records in the order in which they were stored
 ///
-/// With `category`, `status`, `unit` or `verdict` a part of the list may have fewer records than `limit`, or none, and still a `next`: one
-/// request reads at most 10,000 records.
+/// With `category`, `status`, `unit` or `verdict` a page may have fewer records than `limit`, or none, and a `next` that is not `null`: one request
+/// reads at most 10,000 records.
 #[utoipa::path(get, path = "/v1/collections/{collection}/records", operation_id = "listRecords", tag = "records",
     params(("collection" = CollectionName, Path), ListParams, FilterParams, RowParams),
-    responses((status = 200, description = "a part of the list", body = RecordList)))]
+    responses((status = 200, description = "one page of the list", body = RecordList)))]
 pub async fn list(
     _: Reader,
     State(app): State<App>,

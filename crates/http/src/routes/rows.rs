@@ -24,10 +24,10 @@ const MOST_IDS: usize = 1000;
 #[derive(Clone, Debug, Default, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct RowParams {
-    /// `row`: add the whole rows of the records in the answer. Cannot be combined with `fields`.
+    /// `row`: adds the whole rows of the records to the response. Cannot be combined with `fields`.
     #[param(value_type = Option<String>, pattern = "^row$")]
     pub include: bool,
-    /// Add only these columns of the rows, separated by commas. A column that a row does not have is left out.
+    /// Adds only these columns of the rows to the response, separated by commas. A column that a row does not have is left out.
     #[param(value_type = Option<String>)]
     pub fields: Option<Vec<String>>,
 }
@@ -101,18 +101,19 @@ impl RowParams {
     }
 }
 
-/// The requested records.
+/// The ids of the requested records.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GetInput {
-    /// Their ids, at most 1,000.
+    /// The ids, at most 1,000.
     #[schema(value_type = Vec<RecordId>, min_items = 1, max_items = 1000)]
     ids: Vec<String>,
 }
 
 /// Read many records by their ids
 ///
-/// The records have the order of the ids. An answer ends when it contains 8 MiB of rows. `next` is then the number of ids that it answers.
+/// The records have the order of the ids. The response ends early when it contains 8 MiB of rows. `next` is then the number of ids that were
+/// answered.
 #[utoipa::path(post, path = "/v1/collections/{collection}/records/_get", operation_id = "getRecords", tag = "records",
     params(("collection" = CollectionName, Path)), request_body = GetInput,
     responses((status = 200, description = "the records with their verdicts", body = Records)))]

@@ -74,7 +74,7 @@ pub(super) fn service(app: &App) -> Result<&SearchService, Problem> {
 #[derive(Clone, Copy, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct RelatedParams {
-    /// Largest number of records in the answer, 1 to 100. The default is 10.
+    /// Largest number of records in the response, 1 to 100. The default is 10.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 100)]
     pub limit: u64,
 }
@@ -88,24 +88,24 @@ impl QueryParameters for RelatedParams {
 /// A record that probably concerns the same matter.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct RelatedRecord {
-    /// Its id.
+    /// The id of the record.
     pub id: RecordId,
-    /// The weighted share of the row's terms that the record contains, 0 to 1. The list is sorted by it. It is not a probability.
+    /// The weighted share of the terms of the row that the record contains, 0 to 1. The list is sorted by this value. It is not a probability.
     pub score: f32,
-    /// The probability by the event model that both report one event, 0 to 1. `null` while the records of a large collection are being read
-    /// after a start.
+    /// The probability by the event model that both records report one event, 0 to 1. `null` while the service is still reading the records of a
+    /// large collection after a start.
     pub probability: Option<f64>,
-    /// Whether both report one event, by thresholds of the probability. `null` with the probability.
+    /// Whether both records report one event, by thresholds of `probability`; `null` if `probability` is `null`.
     pub same_event: Option<SameEvent>,
-    /// True if it is a duplicate that `similar` lists.
+    /// True if `similar` also lists the record as a duplicate.
     pub duplicate: bool,
-    /// The common terms with the greatest weights, at most five, the heaviest first.
+    /// The common terms with the largest weights, at most five, the largest weight first.
     pub terms: Vec<String>,
-    /// `repeat` for the same petitioner, `shared` for another one; `null` if one of the petitioners is not known.
+    /// The relation of the two petitioners; `null` if one of them is unknown.
     pub relation: Option<Relation>,
-    /// The time of the record (RFC 3339, UTC).
+    /// The time of the record (RFC 3339, UTC); `null` if it has none.
     pub time: Option<String>,
-    /// Its row, or some columns of it, if the request asks for it.
+    /// The row of the record or some of its columns, if the request asks for rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]
     pub row: Option<ShownRow>,
@@ -116,21 +116,21 @@ pub struct RelatedRecord {
 pub struct RelatedList {
     /// The records, the most probable first.
     pub related: Vec<RelatedRecord>,
-    /// The change up to which the response is complete.
+    /// The last change that the response contains.
     pub as_of: AsOf,
-    /// Whether vectors of a model took part in the ranking, or why not. `null` if the service has no model.
+    /// Whether the ranking used vectors of a model, or the reason why it did not. `null` if the configuration has no model.
     pub vectors: Option<VectorState>,
 }
 
 /// Find cases that are related to a row
 ///
-/// Returns the records that most probably concern the same matter, even if they use other words. The list is a ranking and not a verdict.
-/// Duplicates are in the list and are marked. Nothing is stored. If a record with the row's `id` is stored, it is not in the list.
+/// Returns the records that most probably concern the same matter, even if they use other words. The list is a ranking and not a verdict. It also
+/// contains duplicates, with `duplicate` true. Nothing is stored. If a record with the `id` of the row is stored, it is not in the list.
 #[utoipa::path(post, path = "/v1/collections/{collection}/related", operation_id = "listRelatedToRow", tag = "search",
     params(("collection" = CollectionName, Path), RelatedParams, RowParams),
-    request_body(content = Object, description = "the row: a flat JSON object of the record's fields"),
+    request_body(content = Object, description = "the row: a flat JSON object with the fields of the record"),
     responses((status = 200, description = "related records", body = Timed<RelatedList>),
-        (status = 409, description = "`search_disabled`: search is turned off; `text_not_kept`: there are no words to search")))]
+        (status = 409, description = "`search_disabled`: search is turned off; `text_not_kept`: the collection stores no text, so no words can be searched")))]
 pub async fn related(
     _: Reader,
     State(app): State<App>,
@@ -153,7 +153,7 @@ pub async fn related(
 #[utoipa::path(get, path = "/v1/collections/{collection}/records/{id}/related", operation_id = "listRelatedToRecord", tag = "search",
     params(("collection" = CollectionName, Path), ("id" = RecordId, Path, description = "record id, percent-encoded"), RelatedParams, RowParams),
     responses((status = 200, description = "related records", body = Timed<RelatedList>),
-        (status = 409, description = "`search_disabled`: search is turned off; `text_not_kept`: there are no words to search")))]
+        (status = 409, description = "`search_disabled`: search is turned off; `text_not_kept`: the collection stores no text, so no words can be searched")))]
 pub async fn related_to(
     _: Reader,
     State(app): State<App>,
@@ -213,17 +213,17 @@ fn shown(micros: i64) -> Option<String> {
 #[derive(Clone, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct SearchParams {
-    /// Words and phrases in double quotes that a record must contain. It must not contain a word or phrase after a minus sign. The default is
-    /// all records.
+    /// Words, and phrases in double quotes, that a record must contain. A minus sign before a word or a phrase excludes the records that contain
+    /// it. Without `q` all records are listed.
     #[param(value_type = Option<String>, max_length = 1000)]
     pub q: String,
-    /// Only records that were submitted at this time or later, written like the times in the collection.
+    /// Only records that were submitted at this time or later, in one of the forms of the times of the collection.
     #[param(value_type = Option<String>)]
     pub from: Option<String>,
     /// Only records that were submitted before this time.
     #[param(value_type = Option<String>)]
     pub to: Option<String>,
-    /// Only records of this petitioner: the value of the `identity` field.
+    /// Only records of this petitioner: the value of a field of role `identity`.
     #[param(value_type = Option<String>)]
     pub identity: Option<String>,
     /// Only records with this value in a field of role `whole` or `category`.
@@ -238,10 +238,10 @@ pub struct SearchParams {
     /// Only records with this verdict.
     #[param(value_type = Option<VerdictKind>)]
     pub verdict: Option<VerdictKind>,
-    /// `ranked`: the best records first. `newest`: the latest records first. The default is `ranked`, and without `q` it is `newest`.
+    /// `ranked`: the best records first. `newest`: the latest records first. The default is `ranked`; without `q` it is `newest`.
     #[param(value_type = Option<String>)]
     pub order: Order,
-    /// Largest number of records in the answer, 1 to 100. The default is 20.
+    /// Largest number of records in the response, 1 to 100. The default is 20.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 100)]
     pub limit: u64,
     /// The `next` of an earlier response to the same search, to continue there.
@@ -296,43 +296,43 @@ fn cursor_seal(question: &str, rank: u64, seq: u64) -> u64 {
     city64_bytes(format!("{question}\n{rank} {seq}").as_bytes())
 }
 
-/// A range of a text, in Unicode characters.
+/// A range of characters in a text, in Unicode characters.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 pub struct CharRange {
-    /// The first character.
+    /// Offset of the first character, from 0.
     pub start: usize,
-    /// The position after the last character.
+    /// Offset after the last character.
     pub end: usize,
 }
 
-/// A piece of a field that contains words of the search.
+/// A piece of a field that contains searched words.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct FieldFragment {
-    /// The field.
+    /// The name of the field.
     pub field: String,
-    /// The piece, as it was received.
+    /// The piece in its original form.
     pub text: String,
     /// Its position in the field.
     #[serde(flatten)]
     pub at: CharRange,
-    /// The parts to mark, in characters of the field.
+    /// The ranges of the searched words, in Unicode characters of the field.
     pub marked: Vec<CharRange>,
 }
 
 /// A record that was found.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct FoundRecord {
-    /// Its id.
+    /// The id of the record.
     pub id: RecordId,
-    /// The score; 0 if the list is ordered by time.
+    /// The relevance score; 0 if the list is ordered by time.
     pub score: f32,
-    /// Its verdict.
+    /// The verdict of the record.
     pub verdict: VerdictKind,
-    /// The time of the record (RFC 3339, UTC).
+    /// The time of the record (RFC 3339, UTC); `null` if it has none.
     pub time: Option<String>,
-    /// The pieces of its texts that contain words of the search.
+    /// The pieces of the text that contain searched words.
     pub fragments: Vec<FieldFragment>,
-    /// Its row, or some columns of it, if the request asks for it.
+    /// The row of the record or some of its columns, if the request asks for rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]
     pub row: Option<ShownRow>,
@@ -343,32 +343,32 @@ pub struct FoundRecord {
 pub struct FoundTotal {
     /// The number.
     pub count: u64,
-    /// True if the number is exact; false if there may be more.
+    /// True if the number is exact; false if there may be more matching records.
     pub exact: bool,
 }
 
-/// Records that were found.
+/// One page of the found records.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct FoundList {
-    /// The records, in order.
+    /// The records, in the requested order.
     pub items: Vec<FoundRecord>,
-    /// The number of all matching records, exact up to 10,000.
+    /// The number of matching records, exact up to 10,000.
     pub total: FoundTotal,
-    /// The `cursor` of the next part; `null` at the end.
+    /// The value of `cursor` for the next page; `null` on the last page.
     pub next: Option<String>,
-    /// The ignored parts of `q`: parts without a letter, a digit or a Han character. Such characters are not indexed.
+    /// The parts of `q` that were ignored because they contain no letter, digit or Han character. Other characters are not indexed.
     pub ignored: Vec<String>,
-    /// The change up to which the response is complete.
+    /// The last change that the response contains.
     pub as_of: AsOf,
 }
 
 /// Search the records of a collection
 ///
-/// A record must contain every word and every phrase in double quotes, and must not contain a word or phrase after a minus sign.
+/// A record must contain every word and every phrase in double quotes. A minus sign before a word or a phrase excludes the records that contain it.
 #[utoipa::path(get, path = "/v1/collections/{collection}/search", operation_id = "searchRecords", tag = "search",
     params(("collection" = CollectionName, Path), SearchParams, RowParams),
-    responses((status = 200, description = "a part of what was found", body = Timed<FoundList>),
-        (status = 409, description = "`search_disabled`: search is turned off; `text_not_kept`: there are no words to search")))]
+    responses((status = 200, description = "one page of the found records", body = Timed<FoundList>),
+        (status = 409, description = "`search_disabled`: search is turned off; `text_not_kept`: the collection stores no text, so no words can be searched")))]
 pub async fn search(
     _: Reader,
     State(app): State<App>,

@@ -18,7 +18,7 @@ use doppel_core::error_code::ErrorCode;
 use doppel_core::record::text_of;
 use doppel_core::violation::{Violation, child};
 
-/// The settings of a collection as a client writes them. A key that is left out has the value of the preset.
+/// The settings of a collection in a request. The default of each key is the value in the preset.
 #[derive(Debug, ToSchema)]
 #[schema(as = SettingsInput)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
@@ -28,25 +28,25 @@ pub struct SettingsInput {
     preset: Option<Preset>,
     /// The fields that have a role, in the order in which their texts are joined.
     fields: Option<Vec<Field>>,
-    /// The rules by which text is cut into words.
+    /// The settings that cut text into words.
     text: Option<TextSettings>,
     /// The channels that propose candidates, in addition to the exact stage.
     channels: Option<Vec<Channel>>,
-    /// The rule that accepts candidates; `null` to use the comparison of each channel.
+    /// The settings of the verification, which accepts or rejects candidates. With `null`, each channel accepts candidates by its own comparison.
     verify: Option<Verify>,
-    /// A record with fewer distinct features is `too_short`: only an exact copy matches it.
+    /// Minimum number of distinct features. A record with fewer features is `too_short`: only an exact copy matches it.
     min_features: Option<u16>,
-    /// Lists of the host names of a web site. In addresses, each name of a list is replaced with the first name.
+    /// Groups of host names of one web site. In addresses, each name of a group is replaced with the first name.
     host_aliases: Option<Vec<Vec<String>>>,
-    /// Values of `identity` fields that name nobody, in addition to the built-in ones (匿名, 无, ***, 不愿透露, 某先生 and the like).
+    /// Values of `identity` fields that name no person, in addition to the built-in values (匿名, 无, ***, 不愿透露, 某先生 and similar values).
     placeholders: Option<Vec<String>>,
-    /// The conditions that a pair of records must meet to match, whatever their texts say: a time window, one category or unit, no closed
-    /// matters. A change takes a reindex.
+    /// The conditions that a pair of records must meet to match, even if their texts are equal: a largest difference in time, an equal category or
+    /// unit, no closed matters. A change requires a reindex.
     #[serde(rename = "match")]
     scope: Option<MatchScope>,
     /// The time zone of times without an offset (IANA name).
     time_zone: Option<String>,
-    /// The time for which records are kept; `null`, the default, means forever. A reindex does not change it.
+    /// The time for which records are kept; the default `null` means forever. A reindex does not change it.
     retention: Option<Retention>,
     /// The kept content of each record. It cannot change after the collection is created.
     keep: Option<Keep>,

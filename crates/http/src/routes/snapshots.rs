@@ -25,18 +25,18 @@ use doppel_service::snapshots::{SnapshotReceiver, SnapshotRefusal, SnapshotRun, 
 /// Interval at which the key of a stream is checked while nothing is sent.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The snapshots of the service.
+/// The list of snapshots, and the snapshot in progress.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Snapshots {
     /// The snapshots in the directory of the configuration, oldest first.
     pub items: Vec<StoredSnapshot>,
-    /// The snapshot that is being taken, or the last one since the service was started.
+    /// The snapshot in progress, or the last snapshot since the start of the service; `null` if there is none.
     pub run: Option<SnapshotRun>,
 }
 
 /// List the snapshots
 ///
-/// The answer also shows the progress of the snapshot that is being taken.
+/// The response also shows the progress of the snapshot that is being taken.
 #[utoipa::path(get, path = "/v1/admin/snapshots", operation_id = "listSnapshots", tag = "admin",
     responses((status = 200, description = "the snapshots", body = Snapshots)))]
 pub async fn list(
@@ -53,13 +53,12 @@ pub async fn list(
 
 /// Take a snapshot
 ///
-/// The snapshot contains all data of the service at this moment. It contains every change that was answered before, and no change that is
-/// sent after the answer. It is written to the directory of the configuration (`snapshots.dir`) while the service works. Data that an
-/// earlier snapshot contains is not written again. Only one snapshot can be taken at a time.
+/// The snapshot contains all data of the service at this moment: every change whose response was sent before this request, and no change that was
+/// requested after the response. It is written to the directory `snapshots.dir` of the configuration while the service answers requests. Data of an
+/// earlier snapshot is not written again. Only one snapshot can be taken at a time.
 #[utoipa::path(post, path = "/v1/admin/snapshots", operation_id = "takeSnapshot", tag = "admin",
-    responses((status = 202, description = "begun; `Location` tells how far it is", body = SnapshotRun),
-        (status = 409, description = "`snapshot_running`: there is one; `snapshots_off`: there is no directory for it; \
-            `not_supported`: the records are in MongoDB")))]
+    responses((status = 202, description = "the snapshot was started; `GET` of `Location` shows its progress", body = SnapshotRun),
+        (status = 409, description = "`snapshot_running`: another snapshot is being taken; `snapshots_off`: the configuration has no directory for snapshots; `not_supported`: the records are in MongoDB")))]
 pub async fn begin(
     _: Administrator,
     State(app): State<App>,
@@ -71,10 +70,10 @@ pub async fn begin(
 
 /// Cancel the snapshot that is being taken
 ///
-/// Only files that the next snapshot can use are left.
+/// Only files that the next snapshot can use are kept.
 #[utoipa::path(post, path = "/v1/admin/snapshots/cancel", operation_id = "cancelSnapshot", tag = "admin",
-    responses((status = 200, description = "it was told", body = SnapshotRun),
-        (status = 409, description = "`no_snapshot`: none is being taken")))]
+    responses((status = 200, description = "the cancellation was requested; the body is the state of the snapshot", body = SnapshotRun),
+        (status = 409, description = "`no_snapshot`: no snapshot is being taken")))]
 pub async fn cancel(
     _: Administrator,
     State(app): State<App>,
@@ -85,12 +84,12 @@ pub async fn cancel(
 
 /// Take a snapshot as a stream
 ///
-/// Returns a snapshot of this moment as one file. Nothing is written on the machine of the service. The file is complete only if its end
-/// arrived: check it with `doppel snapshot verify FILE`. `doppel snapshot restore` makes a data directory from it. Only one snapshot can be
-/// taken at a time.
+/// Returns a snapshot of this moment as one file. The service writes nothing to its disk. The file is complete only if the client received its end:
+/// check the file with `doppel snapshot verify FILE`. `doppel snapshot restore` creates a data directory from it. Only one snapshot can be taken at
+/// a time.
 #[utoipa::path(get, path = "/v1/admin/snapshots/stream", operation_id = "streamSnapshot", tag = "admin",
     responses((status = 200, description = "the snapshot", body = String, content_type = "application/octet-stream"),
-        (status = 409, description = "`snapshot_running`: there is one; `not_supported`: the records are in MongoDB")))]
+        (status = 409, description = "`snapshot_running`: another snapshot is being taken; `not_supported`: the records are in MongoDB")))]
 pub async fn stream(
     administrator: Administrator,
     State(app): State<App>,

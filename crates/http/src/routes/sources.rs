@@ -23,7 +23,7 @@ pub struct SourceList {
     items: Vec<SourceState>,
 }
 
-/// The source to read.
+/// The source whose rows are imported.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct ImportInput {
@@ -32,25 +32,23 @@ pub struct ImportInput {
     source: String,
 }
 
-/// List the databases that collections are filled from
+/// List the databases from which collections are filled
 ///
-/// Lists each `[[source]]` of the configuration with its position, its delay and its last error. The answer contains no rows and no
-/// passwords.
+/// Lists each `[[source]]` of the configuration with its position, its delay and its last error. The response contains no rows and no passwords.
 #[utoipa::path(get, path = "/v1/admin/sources", operation_id = "listSources", tag = "admin",
     responses((status = 200, description = "the sources", body = SourceList)))]
 pub async fn list(_: Administrator, State(app): State<App>, _: CheckedParameters<NoParameters>) -> Json<SourceList> {
     Json(SourceList { items: app.sources.states(&app.engine).await })
 }
 
-/// Read all rows of a configured database
+/// Import all rows of a configured database
 ///
-/// Rows are registered in the order of their ids, while other requests are served. `GET /v1/admin/sources` shows the progress. Rows that are
-/// already registered and have not changed are left as they are. If the service is stopped during an import, the import continues after
-/// the next start.
+/// Registers the rows in the order of their ids, while the service answers other requests. `GET /v1/admin/sources` shows the progress. Rows that
+/// are already registered and have not changed stay as they are. If the service stops during an import, the import continues after the next start.
 #[utoipa::path(post, path = "/v1/admin/import", operation_id = "startImport", tag = "admin", request_body = ImportInput,
-    responses((status = 202, description = "asked for; `Location` shows it", body = SourceState),
+    responses((status = 202, description = "the import was requested; `GET` of `Location` shows its progress", body = SourceState),
         (status = 404, description = "`unknown_source`: no source of the configuration has this name"),
-        (status = 409, description = "an import of it is under way")))]
+        (status = 409, description = "`conflict`: an import of this source is not finished")))]
 pub async fn import(
     _: Administrator,
     State(app): State<App>,

@@ -11,13 +11,13 @@ use crate::state::App;
 use doppel_core::collection::CollectionName;
 use doppel_engine::answers::TextStatistics;
 
-/// Read the present text statistics
+/// Read the text statistics in use
 ///
-/// Text that is common in a collection is no evidence that two records concern the same matter. The statistics are counted automatically when the collection
-/// has 64, 256, 1,024, … records, four times as many each time, and at the end of an import.
+/// Text that is common in a collection is weak evidence that two records concern the same matter. doppel counts the statistics automatically when
+/// the collection has 64, 256, 1,024, … records (four times as many each time), and at the end of an import.
 #[utoipa::path(get, path = "/v1/collections/{collection}/statistics", operation_id = "getStatistics", tag = "admin",
     params(("collection" = CollectionName, Path)),
-    responses((status = 200, description = "the statistics in force", body = TextStatistics)))]
+    responses((status = 200, description = "the statistics in use", body = TextStatistics)))]
 pub async fn get(
     _: Reader,
     State(app): State<App>,
@@ -27,13 +27,13 @@ pub async fn get(
     Ok(Json(app.engine.text_statistics(&collection).await?))
 }
 
-/// Count statistics of text again
+/// Count the text statistics again
 ///
-/// All records are counted. The answer is sent when the new statistics are in use. The collection is then reindexed in the background, so that
-/// its groups and keys follow.
+/// doppel counts all records. The response is sent when the new statistics are in use. The collection is then reindexed in the background, so that
+/// its groups and its index use the new statistics.
 #[utoipa::path(post, path = "/v1/collections/{collection}/statistics", operation_id = "countStatistics", tag = "admin",
     params(("collection" = CollectionName, Path)),
-    responses((status = 200, description = "the statistics now in force", body = TextStatistics)))]
+    responses((status = 200, description = "the new statistics, which are now in use", body = TextStatistics)))]
 pub async fn count(
     _: Administrator,
     State(app): State<App>,

@@ -36,13 +36,13 @@ const LISTED_RESULT_BYTES: usize = 4 << 10;
 /// The default and the largest number of tasks in one answer.
 const MOST_LISTED: u64 = 1000;
 
-/// A part of the list of tasks.
+/// One page of the list of tasks.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct TaskList {
-    /// The tasks, newest first. The last thousand ended tasks are kept. If a result is longer than 4 KiB, the list shows only its plain
-    /// members and `abridged`. Read the task to get the whole result.
+    /// The tasks, newest first. The last 1,000 tasks that have ended are kept. If a result is longer than 4 KiB, the list shows it without members
+    /// that are lists or objects, and with `abridged`. Read the task to get the whole result.
     pub items: Vec<Task>,
-    /// The `cursor` of the next part; `null` at the end.
+    /// The value of `cursor` for the next page; `null` on the last page.
     pub next: Option<String>,
 }
 
@@ -50,7 +50,7 @@ pub struct TaskList {
 #[derive(Clone, Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ListParams {
-    /// Largest number of tasks in the answer, 1 to 1000. The default is 1000.
+    /// Largest number of tasks in the response, 1 to 1000. The default is 1000.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 1000)]
     pub limit: usize,
     /// The `next` of an earlier response, to continue there.
@@ -68,7 +68,7 @@ impl QueryParameters for ListParams {
 
 /// List tasks
 #[utoipa::path(get, path = "/v1/tasks", operation_id = "listTasks", tag = "admin", params(ListParams),
-    responses((status = 200, description = "a part of the list of tasks that are kept, newest first", body = TaskList)))]
+    responses((status = 200, description = "one page of the stored tasks, newest first", body = TaskList)))]
 pub async fn list(
     reader: ReaderIn,
     State(app): State<App>,
@@ -102,7 +102,7 @@ fn abridged(mut task: Task) -> Task {
 /// Read a task: its status, its progress and its result
 #[utoipa::path(get, path = "/v1/tasks/{task}", operation_id = "getTask", tag = "admin", params(("task" = String, Path)),
     responses((status = 200, description = "the task", body = Task),
-        (status = 404, description = "there is no such task")))]
+        (status = 404, description = "no task has this id")))]
 pub async fn get(
     reader: ReaderIn,
     State(app): State<App>,
@@ -121,13 +121,13 @@ async fn task_within(app: &App, reach: &CollectionReach, id: &str) -> Result<Tas
     if reach.includes(&task.collection) { Ok(task) } else { Err(doppel_engine::Error::UnknownTask.into()) }
 }
 
-/// Tell a task to stop
+/// Request the cancellation of a task
 ///
-/// A generation that the task was building is deleted. A task that has ended does not change. A task whose generation is complete or is
-/// becoming live is still finished.
+/// If the task is building a generation, the generation is deleted. A task that has ended does not change. If the generation of the task is already
+/// complete or is becoming live, the task continues to its end.
 #[utoipa::path(post, path = "/v1/tasks/{task}/cancel", operation_id = "cancelTask", tag = "admin", params(("task" = String, Path)),
-    responses((status = 200, description = "the task; `cancel_requested` until it has stopped", body = Task),
-        (status = 404, description = "there is no such task")))]
+    responses((status = 200, description = "the task; `cancel_requested` is true while the task has not stopped yet", body = Task),
+        (status = 404, description = "no task has this id")))]
 pub async fn cancel(
     administrator: AdministratorIn,
     State(app): State<App>,
@@ -142,11 +142,11 @@ pub async fn cancel(
 
 /// Follow a task
 ///
-/// Server-sent events named `task`, each the task as JSON: one at once, one whenever it changes, until it has ended. The stream may end
-/// earlier, where more callers wait than may (`limits.max_watchers`): ask again.
+/// Sends server-sent events named `task` with the task as JSON: one event at once, and one after each change, until the task has ended. The stream
+/// may end earlier if too many clients wait (`limits.max_watchers`); repeat the request to continue.
 #[utoipa::path(get, path = "/v1/tasks/{task}/events", operation_id = "followTask", tag = "admin", params(("task" = String, Path)),
-    responses((status = 200, description = "events", body = String, content_type = "text/event-stream"),
-        (status = 404, description = "there is no such task")))]
+    responses((status = 200, description = "a stream of events", body = String, content_type = "text/event-stream"),
+        (status = 404, description = "no task has this id")))]
 pub async fn events(
     reader: ReaderIn,
     State(app): State<App>,

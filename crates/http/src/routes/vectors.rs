@@ -15,7 +15,7 @@ use doppel_core::collection::CollectionName;
 use doppel_core::error_code::ErrorCode;
 use doppel_search::vectors::{VectorsAction, VectorsView};
 
-/// The request to pause, resume or cancel the making of vectors.
+/// The request to pause, resume or cancel the creation of vectors.
 #[derive(Debug, ToSchema)]
 #[expect(dead_code, reason = "describes the body; it is read key by key")]
 pub struct VectorsInput {
@@ -25,12 +25,12 @@ pub struct VectorsInput {
 
 /// Read the state of the vectors of a collection
 ///
-/// An office may have a model that turns texts into vectors (`search.embedder`). They make the ranking of related records better, and nothing else
-/// depends on them.
+/// An office can connect a model that turns texts into vectors (`search.embedder`). The vectors improve the ranking of related records. They affect
+/// nothing else.
 #[utoipa::path(get, path = "/v1/collections/{collection}/vectors", operation_id = "getVectors", tag = "search",
     params(("collection" = CollectionName, Path)),
-    responses((status = 200, description = "the state of this instance", body = VectorsView),
-        (status = 409, description = "`search_disabled`: search is turned off; `vectors_disabled`: there is no model; `text_not_kept`: there are no texts")))]
+    responses((status = 200, description = "the state at this instance", body = VectorsView),
+        (status = 409, description = "`search_disabled`: search is turned off; `vectors_disabled`: the configuration has no model; `text_not_kept`: the collection stores no text")))]
 pub async fn get(
     _: Reader,
     State(app): State<App>,
@@ -40,15 +40,15 @@ pub async fn get(
     Ok(Json(service(&app)?.vectors(&collection).await?))
 }
 
-/// Pause, resume or cancel the making of vectors
+/// Pause, resume or cancel the creation of vectors
 ///
-/// If the server has another model, this instance makes the vectors of all records again, while the earlier ones still answer. `cancel` gives the new
-/// ones up until `resume`, or until the server has yet another model.
+/// If the server of the configuration changes to another model, this instance creates the vectors of all records again and uses the earlier vectors
+/// until the new ones are complete. `cancel` discards the new vectors until `resume`, or until the server changes to yet another model.
 #[utoipa::path(post, path = "/v1/collections/{collection}/vectors", operation_id = "changeVectors", tag = "admin",
     params(("collection" = CollectionName, Path)),
     request_body = VectorsInput,
-    responses((status = 200, description = "the state after it", body = VectorsView),
-        (status = 409, description = "`search_disabled`: search is turned off; `vectors_disabled`: there is no model; `text_not_kept`: there are no texts")))]
+    responses((status = 200, description = "the state after the action", body = VectorsView),
+        (status = 409, description = "`search_disabled`: search is turned off; `vectors_disabled`: the configuration has no model; `text_not_kept`: the collection stores no text")))]
 pub async fn change(
     _: Administrator,
     State(app): State<App>,

@@ -11,7 +11,7 @@ use crate::query::{CheckedParameters, NoParameters};
 use crate::state::App;
 use doppel_service::webhooks::{WebhookState, states};
 
-/// The webhooks.
+/// The list of webhooks.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct WebhookList {
     /// The webhooks, in the order of the configuration.
@@ -20,8 +20,8 @@ pub struct WebhookList {
 
 /// List the webhooks with their deliveries
 ///
-/// Lists each `[[webhook]]` of the configuration with its collections: how far it is, the last error, and the latest messages. The answer
-/// contains no addresses and no secrets.
+/// Lists each `[[webhook]]` of the configuration with its collections: the position in the changes, the last error and the latest messages. The
+/// response contains no addresses and no secrets.
 #[utoipa::path(get, path = "/v1/admin/webhooks", operation_id = "listWebhooks", tag = "admin",
     responses((status = 200, description = "the webhooks", body = WebhookList)))]
 pub async fn list(

@@ -13,7 +13,10 @@ use super::quantised::{CentredVector, quantise};
 use super::state::VectorSet;
 use doppel_store::Seq;
 
-/// Whether vectors took part in a ranking, or why not.
+/// Whether a ranking used vectors, or the reason why it did not. `building`: the vectors of the collection are being created for the first time.
+/// `unknown_model`: doppel has no weight for the model; set `search.embedder.weight`. `other_model`: the server now has another model, and new
+/// vectors are being created. `unavailable`: the server returned no vector of the row in time. `no_text`: the row has no text, or the server
+/// refused it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VectorState {

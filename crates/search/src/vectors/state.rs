@@ -35,7 +35,7 @@ pub(crate) struct VectorsState {
     pub(crate) live: Option<SetState>,
     /// The set that is being built.
     pub(crate) next: Option<SetState>,
-    /// True if a person paused the work.
+    /// True if a person paused the creation of vectors.
     pub(crate) paused: bool,
     /// The model whose vectors a person has cancelled.
     pub(crate) canceled: Option<ModelFingerprint>,

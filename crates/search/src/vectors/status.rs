@@ -12,43 +12,44 @@ use crate::service::{AsOf, Result, SearchError, SearchService};
 use doppel_core::collection::CollectionName;
 use doppel_store::Seq;
 
-/// The vectors of a collection.
+/// The state of the vectors of a collection.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct VectorsView {
-    /// The model whose vectors answer; `null` until the first vectors are complete.
+    /// The model of the vectors in use; `null` until vectors are complete for the first time.
     pub model: Option<String>,
-    /// Length of a vector; `null` as `model`.
+    /// Number of dimensions of a vector; `null` if `model` is `null`.
     pub dimension: Option<usize>,
-    /// The weight of vectors in the ranking of related records; `null` if they do not take part, because doppel does not know the model.
+    /// The weight of vectors in the ranking of related records; `null` if the ranking does not use them because doppel has no weight for the model.
     pub weight: Option<f32>,
     /// Number of records with a vector of this model.
     pub vectors: u64,
-    /// Number of records without a vector: they have no text, or the server refuses their text.
+    /// Number of records without a vector, because they have no text or the server refused their text.
     pub missing: u64,
-    /// The change up to which the vectors are complete.
+    /// The last change that the vectors contain.
     pub as_of: AsOf,
-    /// The vectors of another model that are being made.
+    /// The new vectors, which are created with another model; `null` if there are none.
     pub building: Option<BuildingVectors>,
-    /// True if a person paused the work.
+    /// True if a person paused the creation of vectors.
     pub paused: bool,
-    /// True if a person does not want the vectors of the model that the server has now.
+    /// True if a person canceled the vectors of the present model of the server.
     pub canceled: bool,
-    /// The reason why records wait for their vectors; `null` if the server answers.
+    /// The reason why records wait for their vectors; `null` if the server responds.
     pub waiting: Option<String>,
 }
 
-/// The vectors of another model that are being made.
+/// The new vectors, which are created with another model.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct BuildingVectors {
-    /// The model.
+    /// The name of the other model.
     pub model: String,
-    /// Number of records that were read for it.
+    /// Number of records that were read for the new vectors.
     pub done: u64,
-    /// Number of records of the collection.
+    /// Number of records in the collection.
     pub records: u64,
 }
 
-/// An action on the vectors of a collection.
+/// An action on the vectors of a collection. `pause`: send no more texts to the server until `resume`. `resume`: continue, also with a model whose
+/// vectors were canceled. `cancel`: discard the new vectors; the earlier vectors stay in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VectorsAction {

@@ -98,13 +98,13 @@ impl ImportProgress {
     }
 }
 
-/// An import of all rows.
+/// The progress of an import of all rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Imported)]
 pub struct SourceImport {
     /// The time of the request (RFC 3339, UTC).
     pub asked_at: String,
-    /// The time at which all rows were read.
+    /// The time at which all rows had been read (RFC 3339, UTC); `null` before.
     pub finished_at: Option<String>,
     /// Number of registered rows.
     pub rows: u64,
@@ -112,29 +112,31 @@ pub struct SourceImport {
     pub rejected: u64,
 }
 
-/// The result of a comparison of all ids.
+/// The result of the last comparison of the ids of a source with the ids of its collection.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Swept)]
 pub struct SweepResult {
     /// The end of the comparison (RFC 3339, UTC).
     pub at: String,
-    /// Number of rows of the source.
+    /// Number of rows in the source.
     pub rows: u64,
-    /// Number of rows that no round has read.
+    /// Number of rows that had not been read by any round.
     pub skipped: u64,
-    /// Number of skipped rows that the comparison has registered.
+    /// Number of skipped rows that were registered by the comparison.
     pub registered: u64,
-    /// Number of records whose rows no longer exist.
+    /// Number of records whose rows no longer exist in the source.
     pub missing: u64,
-    /// The ids of the first of these records.
+    /// The ids of the first records whose rows no longer exist.
     pub missing_ids: Vec<String>,
-    /// Number of these records that the comparison has deleted.
+    /// Number of these records that were deleted by the comparison.
     pub deleted: u64,
-    /// The reason why it deleted no record although the configuration allows it.
+    /// The reason why no record was deleted although the configuration allows deletion; `null` otherwise.
     pub refused: Option<String>,
 }
 
-/// The status of a source.
+/// The status of a source. `waiting`: no row has been read yet. `following`: the service reads new and changed rows. `importing`: an import of all
+/// rows is running. `idle`: the source is not followed and no import is running. `failing`: the last round failed and will be repeated.
+/// `unanswered`: the service has been waiting for a response of the database for more than 15 seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SourceStatus {
@@ -155,41 +157,41 @@ pub enum SourceStatus {
 /// The state of a source.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct SourceState {
-    /// The name.
+    /// The name in the configuration.
     pub name: String,
     /// The collection in which the rows are registered.
     pub collection: String,
     /// The address of the database.
     pub database: String,
-    /// True if the service follows new rows.
+    /// True if the service continuously imports new and changed rows.
     pub follow: bool,
     /// The status.
     pub status: SourceStatus,
-    /// The time of the last change whose rows are registered (RFC 3339, UTC).
+    /// The time of the last change up to which rows are registered (RFC 3339, UTC); `null` if none is registered.
     pub watermark: Option<String>,
-    /// The end of the last round (RFC 3339, UTC).
+    /// The end of the last round of reading (RFC 3339, UTC); `null` before the first.
     pub last_round: Option<String>,
-    /// The distance of the read rows from the clock of the database, in seconds, at the end of the last page or round: `delay_s` if all
-    /// rows are read, and more while rows are waiting.
+    /// Delay in seconds of the registered rows against the clock of the database, measured at the end of the last page or round. It equals
+    /// `delay_s` if all rows were read, and is larger if rows are still waiting. `null` before the first measurement.
     pub lag_s: Option<f64>,
-    /// Number of rows registered since the source is followed. A row counts each time it changes.
+    /// Number of rows that were registered since the service began to follow the source. A row counts again each time it changes.
     pub rows: u64,
     /// Number of rows that could not be registered.
     pub rejected: u64,
-    /// The id of the last rejected row.
+    /// The id of the last rejected row; `null` if no row was rejected.
     pub last_rejected_id: Option<String>,
-    /// The reason why the last rejected row could not be registered.
+    /// The error code of the last rejected row; `null` if no row was rejected.
     pub last_rejected_code: Option<String>,
-    /// The last error. A successful round removes it.
+    /// The last error; `null` after a successful round.
     pub last_error: Option<String>,
-    /// The time of the last error.
+    /// The time of the last error (RFC 3339, UTC); `null` after a successful round.
     pub last_error_at: Option<String>,
-    /// The time since which the service waits for an answer of the database (RFC 3339, UTC), if it has waited for more than 15 seconds.
-    /// After ten minutes, or 30 seconds for a connection, this becomes `last_error`.
+    /// The time since which the service has been waiting for a response of the database (RFC 3339, UTC); `null` if it has waited less than 15
+    /// seconds. After ten minutes (30 seconds for a connection) the service stops waiting and sets `last_error`.
     pub unanswered_since: Option<String>,
-    /// The last import of all rows.
+    /// The last import of all rows; `null` if there was none.
     pub import: Option<SourceImport>,
-    /// The last comparison of all ids.
+    /// The last comparison of the ids of the source with the ids of the collection; `null` if there was none.
     pub sweep: Option<SweepResult>,
 }
 

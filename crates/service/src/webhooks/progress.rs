@@ -17,18 +17,18 @@ pub const MAX_FREQUENT: usize = 2_000;
 /// Number of records by which a frequent event is known again.
 const KNOWN_BY: usize = 3;
 
-/// A message that was accepted or given up.
+/// A message that was accepted or dropped.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Delivery {
-    /// The id of the message, header `webhook-id`.
+    /// The id of the message, sent in the header `webhook-id`.
     pub id: String,
-    /// Its kind.
+    /// The kind of the message.
     pub kind: MessageKind,
     /// Time of the last attempt (RFC 3339, UTC).
     pub at: String,
-    /// Number of attempts.
+    /// Number of delivery attempts.
     pub attempts: u32,
-    /// The status of the receiver's answer; `null` if the message was given up.
+    /// The HTTP status code of the receiver's response; `null` if the message was dropped.
     pub status: Option<u16>,
 }
 
@@ -62,9 +62,9 @@ pub struct WebhookProgress {
     pub(super) attempts: u32,
     /// Time of the first refused attempt since the last accepted message, in seconds since 1970.
     pub(super) failing_since: Option<u64>,
-    /// Number of accepted messages.
+    /// Number of messages that the receiver accepted.
     pub(super) sent: u64,
-    /// Number of messages that were given up.
+    /// Number of messages that the service stopped trying to deliver.
     pub(super) dropped: u64,
     /// Time and text of the last error; `None` after an accepted message.
     pub(super) last_error: Option<(String, String)>,

@@ -51,35 +51,36 @@ const FREQUENT: &str = "/frequent";
 pub struct WebhookState {
     /// The name in the configuration.
     pub name: String,
-    /// The kinds of messages.
+    /// The kinds of messages that are sent.
     pub messages: Vec<MessageKind>,
     /// The collections of the webhook, sorted by name.
     pub collections: Vec<CollectionDeliveries>,
 }
 
-/// The messages of a webhook about one collection.
+/// The deliveries of a webhook for one collection.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct CollectionDeliveries {
-    /// The collection.
+    /// The name of the collection.
     #[schema(value_type = String)]
     pub collection: CollectionName,
-    /// Number of accepted messages.
+    /// Number of messages that the receiver accepted.
     pub sent: u64,
-    /// Number of messages that were given up.
+    /// Number of messages that the service stopped trying to deliver.
     pub dropped: u64,
-    /// The messages of the changes up to this number are sent or wait; `null` before the first round.
+    /// The number of the latest change whose messages were created; `null` if no change was read yet. Each of these messages was sent, dropped, or
+    /// is waiting.
     #[schema(value_type = Option<u64>)]
     pub number: Option<Seq>,
-    /// Number of messages of these changes that wait.
+    /// Number of created messages that are not delivered yet.
     pub waiting: usize,
-    /// The number of the last change of the collection.
+    /// The number of the latest change in the collection.
     #[schema(value_type = u64)]
     pub last_number: Seq,
     /// Time of the last error (RFC 3339, UTC); `null` if the last message was accepted.
     pub failed_at: Option<String>,
-    /// The last error; it contains no address.
+    /// The last error, without the address; `null` if the last message was accepted.
     pub error: Option<String>,
-    /// The latest messages that were accepted or given up, oldest first.
+    /// The latest messages that were accepted or dropped, the oldest first.
     pub log: Vec<Delivery>,
 }
 
