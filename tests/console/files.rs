@@ -316,9 +316,9 @@ fn only_permitted_people_can_sign_in_and_nothing_is_stored_otherwise() {
 
 #[test]
 fn unusable_files_are_refused_with_a_remedy() {
-    let desk = TestDesk::with("letters", &json!({}));
+    let desk = TestDesk::with("unusable", &json!({}));
     let mut clerk = TestBrowser::new(&desk.server);
-    let page = clerk.open("/console/letters/files");
+    let page = clerk.open("/console/unusable/files");
     let action = action(&page);
     for (bytes, told) in [
         (&b""[..], "没有选择文件"),

@@ -230,7 +230,7 @@ fn a_check_says_what_would_go_wrong_and_what_to_do() {
     let output = run(&from.iter().map(String::as_str).collect::<Vec<_>>(), &[]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("1 rows have no bh") && text.contains("1 values of bh are of several rows"), "{text}");
+    assert!(text.contains("1 rows have no bh") && text.contains("1 values of bh belong to several rows"), "{text}");
 }
 
 fn check_office(office: &DatabaseOffice) -> (Option<i32>, String) {
