@@ -87,8 +87,9 @@ pub(super) async fn run(handle: &TaskHandle, request: Reindex) -> Result<Value, 
     }))
 }
 
-/// Drops the complete generations that are older than the previously live generation, and also this generation if the request does not keep it. If
-/// a generation does not exist, an earlier run of this task has dropped it.
+/// Drops generations after the new one has gone live. If the request keeps the previous live generation, the complete generations before it are
+/// dropped. Otherwise only the previous one is dropped, so that a renewal leaves the generation that somebody kept for a return. If a generation
+/// does not exist, an earlier run of this task has dropped it.
 async fn drop_previous(handle: &TaskHandle, request: &Reindex, at: &ReindexCheckpoint) -> Result<(), StopReason> {
     let Some(previous) = at.previous else { return Ok(()) };
     let dropped = match request.keep_previous {
