@@ -38,7 +38,7 @@ use doppel_store::rules::generation_life::MAX_GENERATIONS;
 /// Returns the section of the document that contains the table.
 fn section() -> &'static str {
     let text = include_str!("../../docs/security.md");
-    text.split("\n## What is bounded\n").nth(1).expect("the section").split("\n## ").next().unwrap_or_default()
+    text.split("\n## All limits\n").nth(1).expect("the section").split("\n## ").next().unwrap_or_default()
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn the_table_of_limits_has_the_limits_of_the_program() {
             "Time for the head of a request, and for which a connection is idle",
             whole_seconds(requests.header_timeout_ms),
         ),
-        ("Time in which a client reads what is sent to it", whole_seconds(requests.write_timeout_ms)),
+        ("Time in which a client reads an answer", whole_seconds(requests.write_timeout_ms)),
         ("Time for the body of a stream", format!("{} s", requests.max_stream_s)),
         (
             "Slowest average pace of a stream or of a file of the desk",
