@@ -130,7 +130,7 @@ fn a_check_reads_names_with_a_dot_and_queries_that_end_in_a_comment() {
     let text = check_fixed(["--table", "main.letters"], &url);
     assert!(text.contains("ON \"main\".\"letters\" ("), "{text}");
     let text = check_fixed(["--query", "SELECT * FROM letters -- all of them"], &url);
-    assert!(text.contains("every bh is one row's"), "{text}");
+    assert!(text.contains("every bh belongs to one row"), "{text}");
 }
 
 fn check_fixed(what: [&str; 2], url: &str) -> String {

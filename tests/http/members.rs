@@ -53,6 +53,27 @@ fn put_letter(id: &str, server: &TestServer, path: &str, row: &Value) -> Value {
     answer.json()
 }
 
+/// An office sends its settings at each deployment. They do not name the members that doppel recognised in the first record.
+#[test]
+fn settings_without_fields_keep_the_recognised_members() {
+    let server = TestServer::start(&[]);
+    let path = "/v1/collections/office";
+    put_letter("a", &server, path, &office_row(LAMPS, "诉求标题", "市民诉求", "发生时间"));
+    let fields = server.get(path).json()["settings"]["fields"].clone();
+    for settings in [json!({}), json!({"time_zone": "Asia/Urumqi"})] {
+        let answer = server.send("PUT", path, &settings);
+        assert_eq!((answer.status, &answer.json()["settings"]["fields"]), (200, &fields), "{}", answer.text);
+    }
+    let reindex = json!({"collection": "office", "settings": {"min_features": 3}});
+    let done = server.ended_task(&server.send("POST", "/v1/admin/reindex", &reindex));
+    assert_eq!(done["result"]["unreadable"], 0, "{done}");
+    assert_eq!(server.get(path).json()["settings"]["fields"], fields);
+    put_letter("b", &server, path, &office_row(SMOKE, "诉求标题", "市民诉求", "发生时间"));
+    // Settings with fields replace them.
+    let named = json!({"fields": [{"name": "市民诉求", "role": "text"}]});
+    server.send("POST", "/v1/admin/reindex", &json!({"collection": "office", "settings": named})).expect_status(202);
+}
+
 #[test]
 fn a_first_record_without_a_text_is_refused_and_creates_nothing() {
     let server = TestServer::start(&[]);

@@ -10,11 +10,16 @@ use crate::answers::Collection;
 use crate::boxed;
 use crate::context::{self, Context};
 use crate::{DROP_RETRIES, Engine, Error, Result, off_thread};
-use doppel_core::collection::{CollectionName, Keep, Settings};
+use doppel_core::collection::{CollectionName, Field, Keep, Settings};
 use doppel_core::record::Row;
 use doppel_core::schemes::profile::{Profile, profile_digest};
 use doppel_store::content::HashKey;
 use doppel_store::{CollectionNumber, CollectionSpec, CollectionState, StoreError};
+
+/// Returns the names of fields, in their order.
+fn names_of(fields: &[Field]) -> impl Iterator<Item = &str> {
+    fields.iter().map(|field| field.name.as_str())
+}
 
 impl Engine {
     /// Creates a collection (`true`) or changes its settings (`false`).
@@ -45,9 +50,11 @@ impl Engine {
             Ok(state) => Ok((self.described(&state, 0).await?, true)),
             Err(StoreError::CollectionExists(_)) => {
                 self.after_renewal(&spec.name).await?;
-                let spec = self.with_taught(spec).await?;
+                let mut settings = spec.settings.clone();
+                self.keep_taught(&spec.name, &mut settings).await?;
+                let spec = self.spec(&spec.name, settings).await?;
                 self.refuse_lost_change(&spec).await?;
-                let state = self.store.update_collection(spec.clone()).await?;
+                let state = self.store.update_collection(spec).await?;
                 self.renew_if_due(&spec.name, Duration::ZERO).await?;
                 Ok((self.describe(&state).await?, false))
             }
@@ -55,13 +62,24 @@ impl Engine {
         }
     }
 
-    /// Returns the settings with the places, the forms and the model of the collection, unless the settings name others. An office may send its
-    /// settings at each deployment; this must not delete the places, forms and model that people have added since.
-    async fn with_taught(&self, spec: &CollectionSpec) -> Result<CollectionSpec> {
-        let context = self.context(&spec.name).await?;
-        let mut spec = spec.clone();
-        self.keep_places(&spec.name, &mut spec.settings).await?;
-        if let (Some(given), Some(present)) = (&mut spec.settings.verify, &context.state.settings.verify) {
+    /// Adds to settings what they do not name and what the collection has learned since its creation: places, forms, the model, and the fields
+    /// that were recognised in its first record. An office may send its settings at each deployment, which must not delete these. Settings of
+    /// an unknown collection stay as they are.
+    ///
+    /// # Errors
+    /// The errors of the store.
+    #[boxed]
+    pub async fn keep_taught(&self, collection: &CollectionName, settings: &mut Settings) -> Result<()> {
+        let context = match self.context(collection).await {
+            Ok(context) => context,
+            Err(Error::UnknownCollection(_)) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let present = &context.state.settings;
+        if settings.text.places.is_empty() {
+            settings.text.places.clone_from(&present.text.places);
+        }
+        if let (Some(given), Some(present)) = (&mut settings.verify, &present.verify) {
             if given.forms.is_empty() {
                 given.forms.clone_from(&present.forms);
             }
@@ -69,7 +87,13 @@ impl Engine {
                 given.model.clone_from(&present.model);
             }
         }
-        Ok(spec)
+        let usual = settings.fields.len();
+        if names_of(&settings.fields).eq(names_of(&Settings::default().fields))
+            && names_of(&present.fields).take(usual).eq(names_of(&settings.fields))
+        {
+            settings.fields.extend_from_slice(&present.fields[usual..]);
+        }
+        Ok(())
     }
 
     /// Refuses settings that a running task would overwrite: a reindex brings its own settings, so that other settings would be lost at its

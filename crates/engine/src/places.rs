@@ -10,7 +10,7 @@ use crate::boxed;
 use crate::forms::reindex;
 use crate::tasks::Task;
 use crate::{Engine, Error, Result, off_thread};
-use doppel_core::collection::{CollectionName, Settings};
+use doppel_core::collection::CollectionName;
 use doppel_core::error_code::ErrorCode;
 use doppel_core::facts::{Place, PlaceKind, spellings};
 use doppel_core::text::normalise::Normaliser;
@@ -33,23 +33,6 @@ impl Engine {
     #[boxed]
     pub async fn places(&self, collection: &CollectionName) -> Result<Vec<Place>> {
         Ok(self.context(collection).await?.state.settings.text.places.clone())
-    }
-
-    /// Adds the places of the collection to settings without places: a caller that sends settings does not want to delete a list that was set
-    /// separately. An unknown collection has no places.
-    ///
-    /// # Errors
-    /// The errors of the store.
-    #[boxed]
-    pub async fn keep_places(&self, collection: &CollectionName, settings: &mut Settings) -> Result<()> {
-        if settings.text.places.is_empty() {
-            match self.places(collection).await {
-                Ok(places) => settings.text.places = places,
-                Err(Error::UnknownCollection(_)) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
     }
 
     /// Returns a warning for each alias that is probably an ordinary word, because at least a tenth of the latest records contain it.

@@ -91,15 +91,25 @@ const MOST_NAMES: usize = 4;
 /// Returns the Chinese translation of a message that begins with names: a file, a place or a code with a colon, or one word with a space. A
 /// name has no semicolon, which would end a clause of the message.
 fn after_names(message: &str) -> Option<String> {
-    let clause = message.find(';').unwrap_or(message.len());
-    let colons = message.match_indices(": ").take(MOST_NAMES).take_while(|(at, _)| *at < clause);
-    let named = colons.map(|(at, _)| (&message[..at], &message[at + 2..])).find_map(|(names, text)| {
-        Some(format!("{}：{}", chinese(names).unwrap_or(Cow::Borrowed(names)), chinese(text)?))
-    });
-    named.or_else(|| {
-        let (name, text) = message.split_once(' ').filter(|(name, _)| name.len() < clause)?;
+    after_colon(message, |_| true).or_else(|| {
+        let (name, text) = message.split_once(' ').filter(|(name, _)| name.len() < first_clause(message))?;
         Some(format!("{name} {}", chinese(text)?))
     })
+}
+
+/// Returns the Chinese translation of a message that begins with names that `is_name` accepts, each with a colon.
+fn after_colon(message: &str, is_name: impl Fn(&str) -> bool) -> Option<String> {
+    let clause = first_clause(message);
+    let colons = message.match_indices(": ").take(MOST_NAMES).take_while(|(at, _)| *at < clause);
+    let split = colons.map(|(at, _)| (&message[..at], &message[at + 2..]));
+    split.filter(|(names, _)| names.split(": ").all(&is_name)).find_map(|(names, text)| {
+        Some(format!("{}：{}", chinese(names).unwrap_or(Cow::Borrowed(names)), chinese(text)?))
+    })
+}
+
+/// Returns the length of the message up to its first semicolon.
+fn first_clause(message: &str) -> usize {
+    message.find(';').unwrap_or(message.len())
 }
 
 /// Parses a table. Lines in a wrong format are skipped; a test refuses them.
@@ -153,7 +163,12 @@ pub fn said(text: &str) -> Cow<'_, str> {
 /// Returns the Chinese translation of a message; `None` if the tables contain no part of it.
 fn message(text: &str) -> Option<String> {
     if !text.contains('\n') {
-        return chinese(text).map(Cow::into_owned).or_else(|| after_names(text));
+        // A row that begins with a placeholder also matches names before a text that has a row of its own.
+        let after_plain_names = || after_colon(text, |name| !name.contains(char::is_whitespace));
+        return whole(text)
+            .map(str::to_owned)
+            .or_else(after_plain_names)
+            .or_else(|| chinese(text).map(Cow::into_owned).or_else(|| after_names(text)));
     }
     let lines = text.split('\n').map(|line| message(line).map_or(Cow::Borrowed(line), Cow::Owned));
     Some(lines.collect::<Vec<_>>().join("\n"))

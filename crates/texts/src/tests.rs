@@ -62,3 +62,24 @@ fn texts_of_the_system_and_of_libraries_are_translated() {
         assert!(has_chinese(&text), "{malformed:?}: {text}");
     }
 }
+
+#[test]
+fn names_before_a_text_are_no_value_of_its_placeholder() {
+    let cases = [
+        (
+            "calls.csv: read as GB18030, delimiter ;; line 2 names the columns, the 1 above are left out",
+            "calls.csv：按 GB18030 读取，分隔符 ;；第 2 行是列名，其上 1 行不读",
+        ),
+        (
+            "calls.csv:9: wrong_number_of_values: 3 values where the header names 5 columns; check its delimiters and quotes",
+            "calls.csv:9: wrong_number_of_values：有 3 个值，而列名有 5 个；请检查分隔符和引号",
+        ),
+        (
+            "3 values where the header names 5 columns; check its delimiters and quotes",
+            "有 3 个值，而列名有 5 个；请检查分隔符和引号",
+        ),
+    ];
+    for (english, expected) in cases {
+        assert_eq!(super::message(english).as_deref(), Some(expected), "{english}");
+    }
+}

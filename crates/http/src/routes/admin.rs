@@ -121,7 +121,7 @@ pub async fn reindex(
     let given = given.map(|given| settings::from_value(given).map_err(|problem| problem.below("/settings")));
     let mut settings: Option<Settings> = given.transpose()?;
     if let Some(settings) = &mut settings {
-        app.engine.keep_places(&collection, settings).await?;
+        app.engine.keep_taught(&collection, settings).await?;
     }
     let records_per_second = records_per_second.and_then(|most| u32::try_from(most).ok());
     let work = Work::Reindex(Reindex {
