@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::output::{CommandOutputs, OutputFile, finish_all};
 use super::tell;
-use doppel_eval::sample::{RecordSample, SampleOptions, UNTIL};
+use doppel_eval::sample::{PlantedEvents, RecordSample, SampleGroup, SampleOptions, UNTIL};
 
 const EXAMPLES: &str = "\
 Files written to DIR:
@@ -23,12 +23,16 @@ Files written to DIR:
   hard_negatives.jsonl  pairs of letters with similar wording that are not about the same matter
   pairs.jsonl           labelled pairs of orders: same matter, or template (one form about another place, number, person,
                         company or question; signs names the difference)
+  events.jsonl          with --events, one event a line: the planted events with object and problem, and every group of groups.jsonl.
+                        The reports of planted events are the last records of records.jsonl
 
 Examples:
   doppel sample --records 1000 --seed 1 --out sample
   doppel eval sample
   doppel sample --records 1000 --seed 1 --forms 0 --out letters
   doppel sample --records 1000 --seed 1 --until 2026-11-30 --out november
+  doppel sample --records 5000 --seed 1 --events 100 --out events
+  doppel eval events --events
   doppel import --to http://127.0.0.1:8080 --collection demo sample/records.jsonl
 
 The same options give the same files, byte for byte, on every machine. The files get their names when all of them are complete.
@@ -57,6 +61,9 @@ pub struct SampleArgs {
     /// Share of the records that are orders on forms, 0 to 1; with 0 all records are letters
     #[arg(long, value_name = "SHARE", default_value = "0.4", value_parser = share)]
     pub forms: f64,
+    /// Number of planted events: problems that two to eight people report within three days, each in other words
+    #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    pub events: u64,
     /// Give every record a `label` that names its topic or form
     #[arg(long)]
     pub labels: bool,
@@ -90,7 +97,7 @@ fn up_to(text: &str, most: f64) -> Result<f64, String> {
 /// # Errors
 /// The directory or a file cannot be written.
 pub fn run(args: SampleArgs) -> anyhow::Result<ExitCode> {
-    let SampleArgs { records, seed, out, duplicates, forms, labels, until } = args;
+    let SampleArgs { records, seed, out, duplicates, forms, events, labels, until } = args;
     let sample = RecordSample::new(&SampleOptions { records, seed, duplicates, forms, labels, until });
     fs::create_dir_all(&out).with_context(|| format!("cannot create the directory {}", out.display()))?;
     let outputs = CommandOutputs::new();
@@ -98,14 +105,35 @@ pub fn run(args: SampleArgs) -> anyhow::Result<ExitCode> {
     let names = ["records.jsonl", "groups.jsonl", "hard_negatives.jsonl", "pairs.jsonl"];
     let files = names.iter().map(|name| outputs.create(&out.join(name)));
     let mut files = files.collect::<anyhow::Result<Vec<_>>>()?;
-    let written = write_lines(&mut files[0], sample.records())?;
+    let planted = PlantedEvents { events, seed, until };
+    let reports = planted.all().flat_map(|(_, reports)| reports);
+    let written = write_lines(&mut files[0], sample.records().chain(reports))?;
     let groups = write_lines(&mut files[1], sample.groups())?;
     let alike = write_lines(&mut files[2], sample.hard_negatives())?;
     let pairs = write_lines(&mut files[3], sample.pairs())?;
+    if events > 0 {
+        let mut file = outputs.create(&out.join("events.jsonl"))?;
+        write_lines(&mut file, planted.all().map(|(event, _)| event))?;
+        write_lines(&mut file, sample.groups().map(EventLine::from))?;
+        files.push(file);
+    }
     finish_all(files)?;
     let out = out.display();
     tell(&format!("{written} records, {groups} groups, {alike} look-alike letters, {pairs} labelled orders in {out}"));
     Ok(ExitCode::SUCCESS)
+}
+
+/// A group of records about one matter as a line of `events.jsonl`.
+#[derive(Serialize)]
+struct EventLine {
+    event: String,
+    members: Vec<String>,
+}
+
+impl From<SampleGroup> for EventLine {
+    fn from(group: SampleGroup) -> Self {
+        Self { event: group.group, members: group.members }
+    }
 }
 
 /// Writes one JSON object per line. Returns their number.

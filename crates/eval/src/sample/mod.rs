@@ -9,6 +9,8 @@
 //! Unrelated letters rarely reach a Jaccard similarity of 0.3 of their character 3-grams. One in twelve has one or two lines, the median
 //! content has 220 to 330 characters, and the longest has thousands. About a fifth have no title and no name. All records are received in
 //! the months before one day; dates in the texts are earlier than the record. One hot event is reported by many people within a few days.
+//!
+//! [`PlantedEvents`] are further records: events that a few people report in other words.
 
 mod calendar;
 mod copy;
@@ -22,6 +24,7 @@ mod orders;
 mod permute;
 mod phrases;
 mod plan;
+mod planted;
 mod rng;
 mod story;
 mod topics;
@@ -33,6 +36,7 @@ pub use calendar::{DAYS, UNTIL};
 pub use copy::CopyKind;
 pub use measure::{TextOverlap, overlap};
 pub use notices::{CrawlNotices, NoticeRepeat, SampleNotice};
+pub use planted::{PlantedEvent, PlantedEvents};
 
 use jiff::ToSpan as _;
 use jiff::civil::Date;

@@ -20,6 +20,7 @@ use super::grammar::person;
 use super::layout::FileLayout;
 use super::measure::{TextGrams, TextOverlap};
 use super::rng::RandomStream;
+pub(super) use names::stem;
 use plan::{OrderMatter, OrderPlan};
 use render::{FilledMatter, OrderCall, OrderText};
 use resubmit::{ResubmitEdit, edits};

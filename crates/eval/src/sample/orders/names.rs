@@ -155,7 +155,7 @@ pub(super) fn plain(full: String) -> OrderName {
 }
 
 /// Returns two characters; there are some 14,000 combinations.
-pub(super) fn stem(rng: &mut RandomStream) -> String {
+pub(in super::super) fn stem(rng: &mut RandomStream) -> String {
     static CHARACTERS: std::sync::LazyLock<[Vec<char>; 2]> =
         std::sync::LazyLock::new(|| [HEADS, TAILS].map(|characters| characters.chars().collect()));
     CHARACTERS.each_ref().map(|characters| characters[rng.below(characters.len())]).into_iter().collect()
