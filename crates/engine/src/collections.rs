@@ -52,9 +52,9 @@ impl Engine {
                 self.after_renewal(&spec.name).await?;
                 let mut settings = spec.settings.clone();
                 self.keep_taught(&spec.name, &mut settings).await?;
-                let spec = self.spec(&spec.name, settings).await?;
-                self.refuse_lost_change(&spec).await?;
-                let state = self.store.update_collection(spec).await?;
+                let kept = self.spec(&spec.name, settings).await?;
+                self.refuse_lost_change(&kept).await?;
+                let state = self.store.update_collection(kept).await?;
                 self.renew_if_due(&spec.name, Duration::ZERO).await?;
                 Ok((self.describe(&state).await?, false))
             }

@@ -9,7 +9,7 @@ use crate::arrivals::BackwardWalk;
 use crate::boxed;
 use crate::forms::reindex;
 use crate::tasks::Task;
-use crate::{Engine, Error, Result, off_thread};
+use crate::{Engine, Result, off_thread};
 use doppel_core::collection::CollectionName;
 use doppel_core::error_code::ErrorCode;
 use doppel_core::facts::{Place, PlaceKind, spellings};

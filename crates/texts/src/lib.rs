@@ -77,11 +77,15 @@ impl TextIndex {
             return Some(chinese.clone());
         }
         let first = text.bytes().next();
-        let candidates = [first, None].into_iter().filter_map(|first| self.templates.get(&first)).flatten();
-        let mut translations = candidates.into_iter().filter_map(|template| {
-            template.translate(text, |part| if depth == DEPTH { None } else { self.find(part, depth + 1) })
+        let lists = [first, None].into_iter().filter_map(|first| self.templates.get(&first));
+        let found = lists.filter_map(|templates| {
+            templates.iter().find_map(|template| {
+                let translation =
+                    template.translate(text, |part| if depth == DEPTH { None } else { self.find(part, depth + 1) });
+                translation.map(|translation| (template.specificity(), translation))
+            })
         });
-        translations.next().map(Cow::Owned)
+        found.max_by_key(|(specificity, _)| *specificity).map(|(_, translation)| Cow::Owned(translation))
     }
 }
 
@@ -101,8 +105,9 @@ fn after_names(message: &str) -> Option<String> {
 fn after_colon(message: &str, is_name: impl Fn(&str) -> bool) -> Option<String> {
     let clause = first_clause(message);
     let colons = message.match_indices(": ").take(MOST_NAMES).take_while(|(at, _)| *at < clause);
-    let split = colons.map(|(at, _)| (&message[..at], &message[at + 2..]));
-    split.filter(|(names, _)| names.split(": ").all(&is_name)).find_map(|(names, text)| {
+    let split: Vec<(&str, &str)> = colons.map(|(at, _)| (&message[..at], &message[at + 2..])).collect();
+    // The longest names come first, because a row that begins with a placeholder would take the rest of them for a value.
+    split.into_iter().rev().filter(|(names, _)| names.split(": ").all(&is_name)).find_map(|(names, text)| {
         Some(format!("{}：{}", chinese(names).unwrap_or(Cow::Borrowed(names)), chinese(text)?))
     })
 }

@@ -184,7 +184,7 @@ pub(super) const PROBLEMS: &[PlantedProblem] = &[
         name: "garbage",
         category: "环境保护",
         unit: "城市管理局",
-        places: &[Estate, Village, Market],
+        places: &[Estate, Village, Market, River],
         titles: &[
             "{地}垃圾[无人清运|成堆]",
             "{地}[垃圾堆积发臭|脏乱差]",
