@@ -29,7 +29,7 @@ impl Engine {
     /// Returns the places of the live generation, in the order of the list.
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`].
+    /// [`UnknownCollection`](crate::Error::UnknownCollection).
     #[boxed]
     pub async fn places(&self, collection: &CollectionName) -> Result<Vec<Place>> {
         Ok(self.context(collection).await?.state.settings.text.places.clone())
@@ -39,7 +39,7 @@ impl Engine {
     /// Districts and towns are left out: most records of an office may name its own. O(characters of the records).
     ///
     /// # Errors
-    /// [`Error::UnknownCollection`]; the errors of the store.
+    /// [`UnknownCollection`](crate::Error::UnknownCollection); the errors of the store.
     #[boxed]
     pub async fn common_aliases(&self, collection: &CollectionName, places: Vec<Place>) -> Result<Vec<Violation>> {
         let context = self.context(collection).await?;

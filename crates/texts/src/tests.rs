@@ -80,6 +80,6 @@ fn names_before_a_text_are_no_value_of_its_placeholder() {
         ),
     ];
     for (english, expected) in cases {
-        assert_eq!(super::message(english).as_deref(), Some(expected), "{english}");
+        assert_eq!(message(english).as_deref(), Some(expected), "{english}");
     }
 }
