@@ -200,6 +200,13 @@ impl<K: PartialEq> NamedCounts<K> {
     }
 }
 
+impl<K: PartialEq> NamedCounts<K> {
+    /// Returns the number of lines of this kind.
+    pub(crate) fn of(&self, kind: &K) -> u64 {
+        self.names.iter().zip(&self.counts).find(|((named, _), _)| named == kind).map_or(0, |(_, count)| *count)
+    }
+}
+
 impl<K> NamedCounts<K> {
     /// Returns the number of all kinds together.
     pub(crate) fn total(&self) -> u64 {

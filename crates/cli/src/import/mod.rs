@@ -21,7 +21,7 @@ use self::deliver::{BatchDelivery, DeliveryEnd, RUN_AGAIN, UNSETTLED};
 pub use self::ids::MakeIds;
 use self::input::{InputSource, RecordInput, next_batch};
 use self::report::ImportReport;
-use self::target::{CallOptions, DestinationAddress, ImportTarget};
+use self::target::{CallOptions, CollectionLookup, DestinationAddress, ImportTarget};
 use crate::client::TlsArgs;
 use crate::line_report::RejectsArgs;
 use crate::output::CommandOutputs;
@@ -256,9 +256,8 @@ fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
 
     let ended = run_until_signal(runtime, &outputs, async |stop| {
         if args.dry_run && to.is_new_directory() {
-            let settings = Settings::default();
-            let input = input.planned(Some(settings.clone()), stop, |text| report.say(text)).await?;
-            return dry_run::run(input, &settings, stop, &mut report).await;
+            let input = input.planned(Some(Settings::default()), stop, |text| report.say(text)).await?;
+            return dry_run::run(input, None, stop, &mut report).await;
         }
         let how = CallOptions { key: key.as_deref(), trust: &args.trust, coding: args.compress };
         let target = ImportTarget::open(&to, &how, &config, &outputs).await?;
@@ -283,7 +282,9 @@ async fn plan_and_deliver(
     delivery: &mut BatchDelivery<'_>,
     report: &mut ImportReport,
 ) -> anyhow::Result<DeliveryEnd> {
-    let settings = delivery.look_up(|text| report.say(text)).await?.into_settings();
+    let found = delivery.look_up(|text| report.say(text)).await?;
+    let is_missing = matches!(found, CollectionLookup::Missing);
+    let settings = found.into_settings();
     delivery.heard = true;
     if settings.is_none() {
         report.say(
@@ -295,7 +296,8 @@ async fn plan_and_deliver(
         settings.iter().flat_map(|settings| &settings.fields).map(|field| field.name.as_str()).collect();
     report.lines.renamed = input.renamed(&fields);
     match args.dry_run {
-        true => dry_run::run(input, &settings.unwrap_or_default(), delivery.stop, report).await,
+        true if is_missing => dry_run::run(input, None, delivery.stop, report).await,
+        true => dry_run::run(input, Some(settings.unwrap_or_default()), delivery.stop, report).await,
         false => deliver_all(input, delivery, report).await,
     }
 }
@@ -321,11 +323,12 @@ async fn deliver_all(
             }
             return Ok(DeliveryEnd::Done);
         };
+        let (answers, end) = delivery.deliver(&batch, |text| report.say(text)).await;
+        // The first row of a new collection decides its fields.
         if !batch.new_columns.is_empty() {
             let fields = delivery.target.fields(delivery.collection).await;
             report.lines.columns(&batch.new_columns, fields.as_deref());
         }
-        let (answers, end) = delivery.deliver(&batch, |text| report.say(text)).await;
         report.note(&batch, &answers)?;
         if !matches!(end, DeliveryEnd::Done) {
             return Ok(end);
@@ -341,6 +344,13 @@ fn finish(
     let closed = report.close_rejects(matches!(ended, Ok(DeliveryEnd::Done)));
     let ended = ended.and_then(|end| closed.map(|()| end));
     report.lines.progress.finish();
+    if report.replaced() > 0 && matches!(args.columns.make_ids, Some(MakeIds::Line)) {
+        report.say(&format!(
+            "{} records with made ids have replaced records of an earlier file with the same name; if the rows are other letters, the \
+             earlier letters are lost: rename the file, and import both files again",
+            report.replaced()
+        ));
+    }
     if ended.is_ok() || report.any_done() {
         let summary = report.summary(args.dry_run);
         answer(&args.summary.text(&summary, || texts::said(&report.sum(args.dry_run)).into_owned())?)?;

@@ -127,6 +127,11 @@ impl ImportReport {
         )
     }
 
+    /// Returns the number of records that replaced an earlier record with the same id.
+    pub(super) fn replaced(&self) -> u64 {
+        self.outcomes.of(&Outcome::Replaced)
+    }
+
     /// Returns the summary for programs.
     pub(super) fn summary(&self, dry: bool) -> ImportSummary<'_> {
         let LineReport { rejects, .. } = &self.lines;

@@ -23,7 +23,7 @@ pub struct FeatureRule {
 
 /// The version of the values of the features. Raise it with each change of a constant or rule of a feature, so that
 /// coefficients that were learned before are not applied to other values.
-pub(super) const FEATURE_VERSION: u32 = 3;
+pub(super) const FEATURE_VERSION: u32 = 4;
 
 /// The largest value of a feature.
 pub const MAX_VALUE: f64 = 4.0;
@@ -134,6 +134,8 @@ features! {
     FarNumbersReplaced "far_numbers_replaced" Against;
     /// For texts that are not near copies: share of the changes that replace a name that only one of the texts contains.
     FarNamesReplaced "far_names_replaced" Against;
+    /// For texts that are not near copies: share of the changes that replace a word of one kind of problem with a word of another kind.
+    FarProblemsReplaced "far_problems_replaced" Against;
     /// 1 if the texts are nearly the same, see [`NEAR_JACCARD`]. Copies of one text share nearly all of it, however
     /// common the text is in the collection.
     Near "near" For;
@@ -159,6 +161,9 @@ features! {
     /// For near copies: share of the changes that replace a name that only one of the texts contains, for
     /// the same reason.
     NearNamesReplaced "near_names_replaced" Against;
+    /// For near copies: share of the changes that replace a word of one kind of problem with a word of another kind: the lift and the
+    /// water pipe of one building.
+    NearProblemsReplaced "near_problems_replaced" Against;
 }
 
 /// Number of features.
@@ -209,6 +214,7 @@ impl PairFeatures {
         features.set(Feature::FarSubjectsDiffer, f64::from(contrast.subjects_differ));
         features.set(Feature::FarNumbersReplaced, numbers * shortness(overlap, FULL_NUMBER_SHINGLES));
         features.set(Feature::FarNamesReplaced, alignment.name_share);
+        features.set(Feature::FarProblemsReplaced, alignment.problem_share);
         features
     }
 
@@ -226,6 +232,7 @@ impl PairFeatures {
         features.set(Feature::NearNumbersSubstituted, f64::from(contrast.numbers_substituted.min(1)));
         features.set(Feature::NearNumbersReplaced, alignment.number_share);
         features.set(Feature::NearNamesReplaced, alignment.name_share);
+        features.set(Feature::NearProblemsReplaced, alignment.problem_share);
         features
     }
 

@@ -19,6 +19,12 @@ literals! {
 }
 
 literals! {
+    /// Labels that need a first word which says that the name is the writer's.
+    OWN_NAME,
+    "姓名 署名 签名"
+}
+
+literals! {
     /// Words between a label and the name.
     INFIXES,
     "(签名) (签字) (签章) 签名 签字 姓名"
@@ -62,8 +68,14 @@ pub(super) fn is_surname(c: char) -> bool {
 /// Reads the name after a label whose last character is at `at`. Returns the position where reading continues.
 pub(super) fn read(found: &mut Found<'_>, at: usize) -> Option<usize> {
     let text = found.text;
-    let mut start = LABELS.before(text, at + 1)?;
-    start = PREFIXES.before(text, start).unwrap_or(start);
+    let label = LABELS.before(text, at + 1)?;
+    let start = PREFIXES.before(text, label).unwrap_or(label);
+    // 被投诉人 and 患者姓名 name a person whom the matter concerns.
+    let before = text.before(start);
+    let is_of_other_person = OWN_NAME.at(text, label) == Some(at + 1) && start == label && is_ideograph(before);
+    if before == '被' || is_of_other_person {
+        return None;
+    }
     let after = INFIXES.at(text, at + 1).unwrap_or(at + 1);
     let name = text.skip(after, 3, |c| matches!(c, ':' | ' '));
     let labelled = text.as_slice()[after..name].contains(&':');

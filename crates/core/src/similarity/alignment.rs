@@ -7,8 +7,10 @@
 use std::ops::Range;
 
 use super::common_subsequence::{DifferingRanges, differing_ranges};
+use super::contrast::are_opposites;
 use crate::schemes::hash::city64;
 use crate::text::objects::numerals::{is_numeral, value};
+use crate::text::problems::problems_differ;
 use crate::text::shingles::counts;
 
 /// Maximum number of tokens of each text that are aligned: alignment takes O(|a| × |b| / 64).
@@ -17,8 +19,10 @@ const MAX_TOKENS: usize = 600;
 const MAX_GAP: usize = 1;
 /// Maximum number of tokens of a replaced name or number. More tokens are another sentence.
 const MAX_REPLACED: usize = 16;
-/// Minimum number of characters of a replaced name. One other character is a typing error.
+/// Minimum number of characters of a replaced name. One other character is a typing error, unless both are opposites: 东路, 西路.
 const MIN_REPLACED: usize = 2;
+/// Number of characters before and after a change that may belong to a replaced word: 停水, 停电.
+const WORD_MARGIN: usize = 2;
 /// Maximum number of places that are counted.
 const MOST_PLACES: u8 = 4;
 
@@ -33,6 +37,8 @@ pub struct Alignment {
     /// Share of the changed tokens that are in places where a name, or a part of a name, that only one of the texts
     /// contains is replaced, 0 to 1.
     pub name_share: f64,
+    /// Share of the changed tokens that are in places where a word of one kind of problem replaces a word of another kind, 0 to 1.
+    pub problem_share: f64,
 }
 
 /// A text that is cut into tokens for alignment: single characters, numbers by value, runs of Latin letters.
@@ -51,6 +57,16 @@ enum Token {
     Latin(u64),
     /// A run of Latin letters beside another one: a word of a text in a Latin script.
     Word(u64),
+}
+
+impl Token {
+    /// Returns the character of a token that is a single character.
+    fn character(self) -> Option<char> {
+        match self {
+            Self::Character(c) => Some(c),
+            Self::Number(_) | Self::Quantity(_) | Self::Latin(_) | Self::Word(_) => None,
+        }
+    }
 }
 
 /// True for a character that follows the number of a date, a time, an amount or a measure.
@@ -145,8 +161,10 @@ fn align_ordered(a: &[Token], b: &[Token], only_names: [&[String]; 2]) -> Alignm
     let only_names = only_names.map(|names| names.iter().map(|name| characters_of_name(name)).collect::<Vec<_>>());
     let mut numbers = 0;
     let mut names = 0;
+    let mut problems = 0;
     let mut changed = 0;
     for place in changed_places(a, b) {
+        let words = [widened(a, &place.a), widened(b, &place.b)];
         let a = &a[place.a];
         let b = &b[place.b];
         changed += place.changed;
@@ -159,11 +177,32 @@ fn align_ordered(a: &[Token], b: &[Token], only_names: [&[String]; 2]) -> Alignm
         }
         let fewer = characters(a).min(characters(b));
         let more = characters(a).max(characters(b));
-        if fewer > 0 && more >= MIN_REPLACED && (is_part(a, &only_names[0]) || is_part(b, &only_names[1])) {
+        let [in_a, in_b] = [is_part(a, &only_names[0]), is_part(b, &only_names[1])];
+        let is_name = if more >= MIN_REPLACED { in_a || in_b } else { in_a && in_b && are_opposite_tokens(a, b) };
+        if fewer > 0 && is_name {
             names += place.changed;
         }
+        if fewer > 0 && !is_name && problems_differ(&words[0], &words[1]) {
+            problems += place.changed;
+        }
     }
-    Alignment { number_share: share_of(numbers, changed), name_share: share_of(names, changed), ..found }
+    Alignment {
+        number_share: share_of(numbers, changed),
+        name_share: share_of(names, changed),
+        problem_share: share_of(problems, changed),
+        ..found
+    }
+}
+
+/// Returns the characters of a changed place and of the tokens beside it.
+fn widened(tokens: &[Token], place: &Range<usize>) -> String {
+    let end = (place.end + WORD_MARGIN).min(tokens.len());
+    tokens[place.start.saturating_sub(WORD_MARGIN)..end].iter().filter_map(|token| token.character()).collect()
+}
+
+fn are_opposite_tokens(a: &[Token], b: &[Token]) -> bool {
+    let both = [a, b].map(|tokens| tokens.iter().find_map(|token| token.character()));
+    matches!(both, [Some(a), Some(b)] if are_opposites(a, b))
 }
 
 fn share_of(part: usize, changed: usize) -> f64 {
@@ -199,11 +238,7 @@ fn changed_places(a: &[Token], b: &[Token]) -> Vec<ChangedPlace> {
 /// [`MIN_REPLACED`] characters: a road and an estate beside each other are replaced together. Numbers are left out in
 /// both, because a token has their value only. O(characters² × length of the names).
 fn is_part(tokens: &[Token], names: &[Vec<char>]) -> bool {
-    let characters = tokens.iter().filter_map(|token| match token {
-        Token::Character(c) => Some(*c),
-        Token::Number(_) | Token::Quantity(_) | Token::Latin(_) | Token::Word(_) => None,
-    });
-    let text: Vec<char> = characters.collect();
+    let text: Vec<char> = tokens.iter().filter_map(|token| token.character()).collect();
     let mut rest = &text[..];
     loop {
         let mut lengths = (1..=rest.len()).rev();

@@ -193,6 +193,11 @@ pub(super) fn telling_core(object: &NamedObject) -> Option<&str> {
     (core.chars().nth(CORE_CHARS - 1).is_some() && !core.ends_with(tells_apart)).then_some(core)
 }
 
+/// True if the two characters name opposite sides or other members of a series.
+pub(super) fn are_opposites(a: char, b: char) -> bool {
+    a != b && OPPOSITES.iter().any(|opposites| opposites.contains(a) && opposites.contains(b))
+}
+
 fn tells_apart(c: char) -> bool {
     is_numeral(c) || OPPOSITES.iter().any(|opposites| opposites.contains(c))
 }
@@ -238,8 +243,7 @@ fn are_siblings(a: &str, b: &str) -> bool {
     }
     let (a, b) = without_common_end(a, b, |_| false);
     let Some(((x, a), (y, b))) = last_char(a).zip(last_char(b)) else { return false };
-    let opposite = OPPOSITES.iter().any(|opposites| opposites.contains(x) && opposites.contains(y));
-    opposite && (a.ends_with(b) || b.ends_with(a))
+    are_opposites(x, y) && (a.ends_with(b) || b.ends_with(a))
 }
 
 /// Returns the numbers of two names that differ only in a number.

@@ -10,7 +10,7 @@ mod identity;
 pub mod lexicon;
 pub mod normalise;
 pub mod objects;
-pub(crate) mod problems;
+pub mod problems;
 pub mod reader;
 pub mod segment;
 pub mod shingles;

@@ -53,21 +53,21 @@ impl ProblemWords {
 
 /// The strength of a kind of problem in a text.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct ProblemStrength {
+pub struct ProblemStrength {
     /// Position of the kind in the list.
-    pub(crate) kind: u8,
+    pub kind: u8,
     /// Strength, above 0.
-    pub(crate) strength: f32,
+    pub strength: f32,
 }
 
 /// Number of kinds in the list.
-pub(crate) fn kind_count() -> usize {
+pub fn kind_count() -> usize {
     PROBLEMS.kinds.len()
 }
 
 /// Returns the kinds of problems that a normalised text reports, in the order of the list. O(length + words of the
 /// list).
-pub(crate) fn problem_kinds(title: &str, text: &str) -> Vec<ProblemStrength> {
+pub fn problem_kinds(title: &str, text: &str) -> Vec<ProblemStrength> {
     let problems = &*PROBLEMS;
     let mut strengths = vec![0.0; problems.kinds.len()];
     let counts = problems.occurrences(text).into_iter().zip(problems.occurrences(title));
@@ -77,6 +77,20 @@ pub(crate) fn problem_kinds(title: &str, text: &str) -> Vec<ProblemStrength> {
     }
     let all = (0..).zip(strengths).map(|(kind, strength)| ProblemStrength { kind, strength });
     all.filter(|found| found.strength > 0.0).collect()
+}
+
+/// True if each of two short texts contains a word of a kind of problem that the other text does not report: one names a lift and the other
+/// a water pipe. Single characters do not count. O(length).
+pub(crate) fn problems_differ(a: &str, b: &str) -> bool {
+    let [a, b] = [a, b].map(kinds_of_words);
+    a & !b != 0 && b & !a != 0
+}
+
+/// Returns a set bit for each kind of which a text contains a word of at least two characters.
+fn kinds_of_words(text: &str) -> u128 {
+    let problems = &*PROBLEMS;
+    let found = problems.finder.find_overlapping_iter(text).map(|word| problems.words[word.pattern().as_usize()]);
+    found.filter(|(_, share)| *share >= 1.0).fold(0, |kinds, (kind, _)| kinds | 1 << kind)
 }
 
 /// Returns the cosine of the kinds of problems of two texts: 1 if both report the same kinds in the same strength, 0 if they report no common
@@ -97,7 +111,7 @@ fn inner_product(a: &[ProblemStrength], b: &[ProblemStrength]) -> f64 {
 }
 
 /// Returns the words of a kind, the most usual one first. Single characters are left out.
-pub(crate) fn words_of_kind(kind: u8) -> impl DoubleEndedIterator<Item = &'static str> {
+pub fn words_of_kind(kind: u8) -> impl DoubleEndedIterator<Item = &'static str> {
     let words = PROBLEMS.kinds.get(usize::from(kind)).into_iter().flatten();
     words.copied().filter(|word| word.chars().nth(1).is_some())
 }
@@ -111,7 +125,7 @@ mod tests {
         assert_eq!(strongest("楼下音响吵闹,居民睡不着"), strongest("噪音扰民严重"));
         assert_ne!(strongest("噪音扰民严重"), strongest("小区停水三天"));
         assert_eq!(strongest("您好"), None);
-        assert!(kind_count() < usize::from(u8::MAX));
+        assert!(kind_count() <= u128::BITS as usize);
     }
 
     #[test]
@@ -119,6 +133,14 @@ mod tests {
         assert!(problem_cosine("路灯不亮", "晚上没有照明,路灯不亮") > 0.9);
         assert_eq!(problem_cosine("路灯不亮", "井盖破损"), 0.0);
         assert_eq!(problem_cosine("您好", "您好"), 0.0, "no kind");
+    }
+
+    #[test]
+    fn two_texts_differ_if_each_has_a_kind_of_its_own() {
+        assert!(problems_differ("楼的电梯坏了", "楼的水管坏了"));
+        assert!(!problems_differ("电梯坏了", "电梯坏了,楼下停水"), "an addition");
+        assert!(!problems_differ("停水三天", "断水三天"), "one kind");
+        assert!(!problems_differ("很臭", "很吵"), "single characters");
     }
 
     #[test]

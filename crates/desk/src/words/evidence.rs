@@ -36,6 +36,7 @@ words! {
             Feature::FarSubjectsDiffer => "最先提到的线路不同", "Another line is named first";
             Feature::FarNumbersReplaced => "同一位置的数字不同", "Another number at the same place";
             Feature::FarNamesReplaced => "同一位置的名称不同", "Another name at the same place";
+            Feature::FarProblemsReplaced => "同一位置写的是另一类问题", "Another kind of problem at the same place";
             Feature::Near => "文字基本相同", "The texts are nearly the same";
             Feature::NearWeightedContainment => "较短一件的内容几乎都在较长一件中",
                 "The longer text contains nearly all of the shorter one";
@@ -46,6 +47,7 @@ words! {
             Feature::NearNumbersSubstituted => "有的数字相同，有的不同", "Some numbers are the same, others are not";
             Feature::NearNumbersReplaced => "不同之处主要是数字", "The differences are mostly numbers";
             Feature::NearNamesReplaced => "不同之处主要是名称", "The differences are mostly names";
+            Feature::NearProblemsReplaced => "不同之处主要是问题的种类", "The differences are mostly kinds of problems";
         }
     }
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::dataset::LabelledSet;
 use doppel_core::record::Row;
 use doppel_core::text::objects::NamedObject;
+use doppel_core::text::problems::{kind_count, problem_kinds, words_of_kind};
 use doppel_core::verdict::ObjectKind;
 
 /// Number of characters between two typing errors.
@@ -332,10 +333,14 @@ pub enum HarmfulChange {
     Number,
     /// Another licence plate.
     Plate,
+    /// Another side: East Road and West Road.
+    Side,
+    /// Another kind of problem.
+    Problem,
 }
 
 impl HarmfulChange {
-    pub const ALL: [Self; 3] = [Self::Name, Self::Number, Self::Plate];
+    pub const ALL: [Self; 5] = [Self::Name, Self::Number, Self::Plate, Self::Side, Self::Problem];
 
     /// Returns the name in tables.
     pub fn name(self) -> &'static str {
@@ -343,6 +348,8 @@ impl HarmfulChange {
             Self::Name => "another name",
             Self::Number => "another number",
             Self::Plate => "another plate",
+            Self::Side => "another side",
+            Self::Problem => "another problem",
         }
     }
 
@@ -374,9 +381,44 @@ impl HarmfulChange {
                 let other = other.collect();
                 (plate, other)
             }
+            Self::Side => {
+                let (name, at) = objects.iter().filter(|object| is_name(object.kind)).find_map(side_of)?;
+                let sides: Vec<char> = SIDES.chars().filter(|side| !name[at..].starts_with(*side)).collect();
+                let other = sides[random.below(sides.len())];
+                (name.to_owned(), format!("{}{other}{}", &name[..at], &name[at + other.len_utf8()..]))
+            }
+            Self::Problem => return other_problem(row, random),
         };
         replaced(row, &from, &to)
     }
+}
+
+/// The sides of which a name contains one.
+const SIDES: &str = "东西南北";
+
+/// Returns a name and the offset of its side, which stands behind two characters: 人民东路.
+fn side_of(object: &NamedObject) -> Option<(&str, usize)> {
+    let at = object.name.char_indices().skip(2).find(|(_, c)| SIDES.contains(*c))?.0;
+    Some((&object.name, at))
+}
+
+/// Returns a row in which words of another kind of problem replace all words of the kind that the row reports most. `None` if the row
+/// reports no kind.
+fn other_problem(row: &Row, random: &mut XorShift64) -> Option<Row> {
+    let kinds = problem_kinds("", row.json());
+    let strongest = kinds.iter().max_by(|a, b| a.strength.total_cmp(&b.strength))?.kind;
+    let others: Vec<u8> =
+        (0..kind_count() as u8).filter(|kind| kinds.iter().all(|reported| reported.kind != *kind)).collect();
+    let other: Vec<&str> = words_of_kind(*others.get(random.below(others.len()))?).collect();
+    let mut words: Vec<&str> = words_of_kind(strongest).filter(|word| row.json().contains(word)).collect();
+    // Of two words, the longer one may contain the shorter one.
+    words.sort_by_key(|word| std::cmp::Reverse(word.len()));
+    let mut changed = None;
+    for word in words {
+        let to = other[random.below(other.len())];
+        changed = replaced(changed.as_ref().unwrap_or(row), word, to).or(changed);
+    }
+    changed
 }
 
 fn is_name(kind: ObjectKind) -> bool {
