@@ -75,6 +75,52 @@ fn verdict_of(id: &str, through_http: &[(String, Value, Value)]) -> Value {
     through_http.iter().find(|found| found.0 == id).expect("a record").2.clone()
 }
 
+/// Objects of an array may have several lines, as a program writes them for people.
+#[test]
+fn the_objects_of_an_array_are_rows_however_they_are_laid_out() {
+    let server = TestServer::start(&[]);
+    let text = "[\n{\"id\":\"1\",\n \"content\":\"幸福小区油烟大得受不了，请查处\"},\n{\"id\":\"2\",\"content\":\"河口新区三号路的路灯不亮\"},\
+                {\"id\":\"3\",\"content\":\"\"},\n{\"id\":\"4\",\"content\":\"阳光花园停水三天了没人管\",\"x\":\n{\"id\":\"9\",\"content\":\"a\"}}\n]";
+    let file = server.put_file("array.json", text);
+    let rejects = server.folder().join("rejects.jsonl");
+    let said = import(&["--to", server.url(), "--rejects", rejects.to_str().unwrap(), &file]);
+    expect_exit(&said, 3, &["read      4 lines", "3 new", "rejected  1"]);
+    assert_eq!(self::rejects(rejects.to_str().unwrap())[0]["line"], 3);
+    for (id, status) in [("1", 200), ("2", 200), ("3", 404), ("4", 200), ("9", 404)] {
+        assert_eq!(server.get(&format!("/v1/collections/letters/records/{id}")).status, status, "{id}");
+    }
+    // The file continues behind its third object.
+    let output = import(&["--to", server.url(), "--skip-lines", "3", &file]);
+    expect_exit(&output, 0, &["read      1 lines", "1 unchanged"]);
+}
+
+#[test]
+fn made_ids_that_replace_records_of_another_file_are_reported() {
+    let server = TestServer::start(&[]);
+    for (text, outcome) in
+        [("内容\n河口新区三号路的路灯不亮\n", "1 new"), ("内容\n阳光花园停水三天了没人管\n", "1 replaced")]
+    {
+        let file = server.put_file("calls.csv", text);
+        let output = import(&["--to", server.url(), "--make-ids", &file]);
+        expect_exit(&output, 0, &[outcome]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(said.contains("1 records with made ids have replaced"), outcome == "1 replaced", "{said}");
+    }
+}
+
+/// The first row of a new collection decides its fields, also in a dry run.
+#[test]
+fn a_new_collection_uses_the_columns_that_are_reported() {
+    let server = TestServer::start(&[]);
+    let row = "{\"id\":\"1\",\"content\":\"河口新区路灯不亮很久\",\"user\":\"张\",\"phone\":\"13800001234\"}\n";
+    let file = server.put_file("calls.jsonl", row);
+    let columns = "columns   content (text), user (identity), phone (identity)\n";
+    expect_exit(&import(&["--to", server.url(), "--dry-run", &file]), 0, &[columns]);
+    expect_exit(&import(&["--to", server.url(), &file]), 0, &[columns]);
+    let data = server.folder().join("directory");
+    expect_exit(&import(&["--to", data.to_str().unwrap(), "--dry-run", &file]), 0, &[columns]);
+}
+
 #[test]
 fn importing_again_changes_nothing() {
     let server = TestServer::start(&[]);

@@ -294,7 +294,7 @@ impl NameOverlap {
 /// True if a record contains a name, a similar name, or the part of the name before its ending.
 pub(super) fn contains_name(record: &EventRecord, object: &NamedObject) -> bool {
     let core = object.core();
-    record.named.names(object) || core.chars().nth(CORE_CHARS - 1).is_some() && record.named.holds(core)
+    record.named.names(object) || core.chars().nth(CORE_CHARS - 1).is_some() && record.named.holds_core(object, core)
 }
 
 /// Returns the features of two different records, without those of the ranks. The order does not matter. O(length + names × names).

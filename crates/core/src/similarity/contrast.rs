@@ -180,9 +180,20 @@ impl NamesInText {
 
     /// True if the text names an object: by its name, by the part before the ending, or by a similar name.
     pub(crate) fn names(&self, object: &NamedObject) -> bool {
-        let telling_core = telling_core(object).is_some_and(|core| self.holds(core));
-        telling_core || self.holds(&object.name) || self.objects.iter().any(|other| is_alike(object, other))
+        let holds_core = telling_core(object).is_some_and(|core| self.holds_core(object, core));
+        holds_core || self.holds(&object.name) || self.objects.iter().any(|other| is_alike(object, other))
     }
+
+    /// True if the text contains the part of a name before its ending, and not only in the name of something else: 桃园路, 桃园小区.
+    pub(crate) fn holds_core(&self, object: &NamedObject, core: &str) -> bool {
+        self.holds(core) && !self.objects.iter().any(|other| other.core() == core && are_other_sorts(object, other))
+    }
+}
+
+/// True if the endings of two names show that one is, for example, a road and the other an estate.
+fn are_other_sorts(a: &NamedObject, b: &NamedObject) -> bool {
+    const SORTS: [ObjectKind; 3] = [ObjectKind::Road, ObjectKind::Place, ObjectKind::Water];
+    a.kind != b.kind && SORTS.contains(&a.kind) && SORTS.contains(&b.kind)
 }
 
 /// Returns the part of a name before its ending, if that part identifies the object alone. It does not if it ends with
@@ -209,7 +220,10 @@ pub(super) fn is_alike(a: &NamedObject, b: &NamedObject) -> bool {
     let are_long = [core_a, core_b].iter().all(|core| core.chars().nth(1).is_some());
     // The name of an authority contains the name of its district.
     let same_sort = is_particular(a.kind) == is_particular(b.kind);
-    let contained = same_sort && are_long && (core_a.contains(core_b) || core_b.contains(core_a));
+    let contained = same_sort
+        && are_long
+        && !(core_a == core_b && are_other_sorts(a, b))
+        && (core_a.contains(core_b) || core_b.contains(core_a));
     let comparable = a.kind == b.kind && !core_a.is_empty() && !core_b.is_empty();
     (contained || (comparable && is_variant(a, b))) && !are_siblings(&a.name, &b.name)
 }

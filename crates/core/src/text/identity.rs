@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
+use super::units::is_han;
+
 /// Values that are written instead of a name, normalised and without white space and punctuation.
 const NOBODY_WORDS: &str = "匿名 匿名者 匿名人 匿名用户 匿名市民 匿名群众 匿名举报 匿名投诉 佚名 无 无名 无名氏 没有 \
     未知 未知姓名 不知 不详 不明 未详 暂无 空 空白 未填 未填写 未留 未留名 未提供 不提供 未登记 未透露 不透露 不愿透露 \
@@ -28,12 +30,28 @@ pub fn identity_form(normal: &str, placeholders: &[String]) -> Option<String> {
     if let Some(digits) = phone_digits(normal) {
         return (!is_one_digit(&digits)).then_some(digits);
     }
+    let joined = joined_name(normal);
+    let normal = joined.as_deref().unwrap_or(normal);
     let is_placeholder = placeholders.iter().any(|placeholder| placeholder == normal);
     (!is_placeholder && !is_nobody(normal)).then(|| normal.to_owned())
 }
 
-/// Returns the digits of a value that is a telephone number in any of the usual forms.
+/// Returns a Chinese name without blanks, which pad short names in tables, and with one sign for all middle dots. `None` for other values.
+fn joined_name(normal: &str) -> Option<String> {
+    let is_name = normal.chars().all(|sign| sign == ' ' || is_middle_dot(sign) || is_han(sign));
+    is_name.then(|| {
+        let signs = normal.chars().filter(|sign| *sign != ' ');
+        signs.map(|sign| if is_middle_dot(sign) { '·' } else { sign }).collect()
+    })
+}
+
+fn is_middle_dot(sign: char) -> bool {
+    matches!(sign, '·' | '•' | '・' | '.')
+}
+
+/// Returns the digits of a value that is a telephone number in any of the usual forms. A spreadsheet may add `.0`.
 fn phone_digits(value: &str) -> Option<String> {
+    let value = value.strip_suffix(".0").unwrap_or(value);
     if !value.chars().all(|sign| sign.is_ascii_digit() || " +-()转.".contains(sign)) {
         return None;
     }
@@ -103,6 +121,20 @@ mod tests {
             7 22 7*7";
         for value in VALUES.split_whitespace() {
             assert_eq!(identity_form(value, &[]).as_deref(), Some(value), "{value}");
+        }
+    }
+
+    #[test]
+    fn padding_and_kinds_of_middle_dots_are_no_other_person() {
+        for (value, expected) in [
+            ("张 伟", "张伟"),
+            ("张  伟", "张伟"),
+            ("买买提•艾力", "买买提·艾力"),
+            ("买买提.艾力", "买买提·艾力"),
+            ("13900001234.0", "13900001234"),
+            ("john smith", "john smith"),
+        ] {
+            assert_eq!(identity_form(value, &[]).as_deref(), Some(expected), "{value}");
         }
     }
 

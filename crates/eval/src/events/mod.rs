@@ -243,7 +243,7 @@ fn made_pairs(profile: &Profile, set: &LabelledSet) -> Vec<MeasuredEventPair> {
     let mut changed = set.clone();
     let mut made: Vec<(u32, RecordId)> = Vec::new();
     for at in (0..set.records.len()).step_by((set.records.len() / CHANGED_RECORDS).max(1)) {
-        for (number, kind) in HarmfulChange::ALL.into_iter().enumerate() {
+        for (number, kind) in HarmfulChange::OF_OBJECTS.into_iter().enumerate() {
             let mut random = XorShift64::new(at as u64);
             let Some(copy) = kind.change(&set.records[at].1, &all[at], &pool, &mut random) else { continue };
             let Ok(id) = RecordId::new(&format!("changed-{number}-{at}")) else { continue };

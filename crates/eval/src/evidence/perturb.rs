@@ -340,6 +340,8 @@ pub enum HarmfulChange {
 }
 
 impl HarmfulChange {
+    /// The changes after which the record has the same words but another object.
+    pub const OF_OBJECTS: [Self; 3] = [Self::Name, Self::Number, Self::Plate];
     pub const ALL: [Self; 5] = [Self::Name, Self::Number, Self::Plate, Self::Side, Self::Problem];
 
     /// Returns the name in tables.

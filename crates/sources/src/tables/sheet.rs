@@ -513,9 +513,9 @@ impl<'a> NumberReader<'a> {
     }
 }
 
-/// Returns a date and a time of day as text.
+/// Returns a date and a time of day as text. A value below one day is a time of day, or a duration.
 fn moment(time: &ExcelDateTime) -> String {
-    if time.is_duration() {
+    if time.is_duration() || time.as_f64() < 1.0 {
         let seconds = (time.as_f64() * 86_400.0).round() as i64;
         return format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
     }
