@@ -4,13 +4,14 @@
 //! of 300 characters changes less than 2 % of the shingles. So texts that may match are aligned token by token. A run of
 //! digits or numerals is one token, which is compared by its value.
 
+use std::cell::OnceCell;
 use std::ops::Range;
 
 use super::common_subsequence::{DifferingRanges, differing_ranges};
 use super::contrast::are_opposites;
 use crate::schemes::hash::city64;
 use crate::text::objects::numerals::{is_numeral, value};
-use crate::text::problems::problems_differ;
+use crate::text::problems::kinds_of_words;
 use crate::text::shingles::counts;
 
 /// Maximum number of tokens of each text that are aligned: alignment takes O(|a| × |b| / 64).
@@ -37,7 +38,8 @@ pub struct Alignment {
     /// Share of the changed tokens that are in places where a name, or a part of a name, that only one of the texts
     /// contains is replaced, 0 to 1.
     pub name_share: f64,
-    /// Share of the changed tokens that are in places where a word of one kind of problem replaces a word of another kind, 0 to 1.
+    /// Share of the changed tokens that are in places where a word of one kind of problem replaces a word of another kind, 0 to 1. Kinds that
+    /// both texts report do not count.
     pub problem_share: f64,
 }
 
@@ -163,8 +165,9 @@ fn align_ordered(a: &[Token], b: &[Token], only_names: [&[String]; 2]) -> Alignm
     let mut names = 0;
     let mut problems = 0;
     let mut changed = 0;
+    let replaced = ReplacedProblems { texts: [a, b], kinds: OnceCell::new() };
     for place in changed_places(a, b) {
-        let words = [widened(a, &place.a), widened(b, &place.b)];
+        let spans = [place.a.clone(), place.b.clone()];
         let a = &a[place.a];
         let b = &b[place.b];
         changed += place.changed;
@@ -182,7 +185,7 @@ fn align_ordered(a: &[Token], b: &[Token], only_names: [&[String]; 2]) -> Alignm
         if fewer > 0 && is_name {
             names += place.changed;
         }
-        if fewer > 0 && !is_name && problems_differ(&words[0], &words[1]) {
+        if fewer > 0 && !is_name && replaced.is_at(spans) {
             problems += place.changed;
         }
     }
@@ -194,10 +197,33 @@ fn align_ordered(a: &[Token], b: &[Token], only_names: [&[String]; 2]) -> Alignm
     }
 }
 
-/// Returns the characters of a changed place and of the tokens beside it.
-fn widened(tokens: &[Token], place: &Range<usize>) -> String {
+/// Finds the places where a word of one kind of problem replaces a word of another kind.
+struct ReplacedProblems<'a> {
+    texts: [&'a [Token]; 2],
+    /// The kinds of problems in the whole texts, when they are needed.
+    kinds: OnceCell<[u128; 2]>,
+}
+
+impl ReplacedProblems<'_> {
+    /// True if each text has, in or beside a place, a word of a kind that the other text does not report anywhere.
+    fn is_at(&self, [in_a, in_b]: [Range<usize>; 2]) -> bool {
+        let [a, b] = self.texts;
+        let [own_a, own_b] = [widened(a, &in_a), widened(b, &in_b)].map(kinds_of_tokens);
+        own_a != own_b && own_a != 0 && own_b != 0 && {
+            let [all_a, all_b] = self.kinds.get_or_init(|| self.texts.map(kinds_of_tokens));
+            own_a & !all_b != 0 && own_b & !all_a != 0
+        }
+    }
+}
+
+/// Returns the tokens of a changed place and the tokens beside it.
+fn widened<'a>(tokens: &'a [Token], place: &Range<usize>) -> &'a [Token] {
     let end = (place.end + WORD_MARGIN).min(tokens.len());
-    tokens[place.start.saturating_sub(WORD_MARGIN)..end].iter().filter_map(|token| token.character()).collect()
+    &tokens[place.start.saturating_sub(WORD_MARGIN)..end]
+}
+
+fn kinds_of_tokens(tokens: &[Token]) -> u128 {
+    kinds_of_words(&tokens.iter().filter_map(|token| token.character()).collect::<String>())
 }
 
 fn are_opposite_tokens(a: &[Token], b: &[Token]) -> bool {
