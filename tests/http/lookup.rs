@@ -302,8 +302,8 @@ fn whole_values_and_addresses_count_as_their_roles_say() {
     desk.register("a", &case_row("城市建设与市政公用", "http://example.org/A", "one"));
     for (id, row, kind) in [
         ("same", case_row("城市建设与市政公用", "\tHTTP://Example.ORG/A ", "two"), "exact_duplicate"),
-        ("page", case_row("交通运输管理", "http://example.org/A", "one"), "exact_duplicate"),
-        ("category", case_row("交通运输管理", "http://example.org/B", "one"), "near_duplicate"),
+        ("page", case_row("综合类事项", "http://example.org/A", "one"), "exact_duplicate"),
+        ("category", case_row("综合类事项", "http://example.org/B", "one"), "near_duplicate"),
         ("path", case_row("城市建设与市政公用", "http://example.org/a", "one"), "near_duplicate"),
     ] {
         let found = desk.register(id, &row);
@@ -312,7 +312,7 @@ fn whole_values_and_addresses_count_as_their_roles_say() {
     let category = explain_against_a("category", &desk);
     assert_eq!(
         (terms_only_in("only_a", &category), terms_only_in("only_b", &category)),
-        (vec!["城市建设与市政公用"], vec!["交通运输管理"]),
+        (vec!["城市建设与市政公用"], vec!["综合类事项"]),
         "one feature each"
     );
     let path = explain_against_a("path", &desk);
