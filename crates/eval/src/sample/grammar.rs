@@ -163,23 +163,47 @@ fn office_of(offices: &'static str, rng: &mut RandomStream) -> (&'static str, &'
     chosen.split_once('/').unwrap_or((chosen, chosen))
 }
 
+/// A part of a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum TemplatePart<'a> {
+    /// Text that is written unchanged.
+    Literal(&'a str),
+    /// The name of a slot.
+    Slot(&'a str),
+    /// Alternatives, of which one is chosen. Each is a template.
+    Choice(Vec<&'a str>),
+}
+
+/// Returns the parts of a template, in order.
+pub(super) fn parts(template: &str) -> impl Iterator<Item = TemplatePart<'_>> {
+    let mut rest = template;
+    std::iter::from_fn(move || {
+        let part = if let Some(inner) = rest.strip_prefix('{') {
+            let (name, after) = inner.split_once('}').unwrap_or((inner, ""));
+            rest = after;
+            TemplatePart::Slot(name)
+        } else if let Some(inner) = rest.strip_prefix('[') {
+            let (choices, after) = alternatives(inner);
+            rest = after;
+            TemplatePart::Choice(choices)
+        } else {
+            let (literal, after) = rest.split_at(rest.find(['[', '{']).unwrap_or(rest.len()));
+            rest = after;
+            TemplatePart::Literal(literal)
+        };
+        (part != TemplatePart::Literal("")).then_some(part)
+    })
+}
+
 /// Expands `template` into `out`.
 pub(super) fn expand(template: &str, scene: &StoryNames, voice: &mut TextChoices, out: &mut String) {
-    let mut rest = template;
-    while let Some(at) = rest.find(['[', '{']) {
-        literal(&rest[..at], scene, voice, out);
-        let inner = &rest[at + 1..];
-        if rest.as_bytes()[at] == b'{' {
-            let end = inner.find('}').unwrap_or(inner.len());
-            slot(&inner[..end], scene, voice, out);
-            rest = inner.get(end + 1..).unwrap_or("");
-        } else {
-            let (alternatives, after) = alternatives(inner);
-            expand(voice.words.pick(&alternatives), scene, voice, out);
-            rest = after;
+    for part in parts(template) {
+        match part {
+            TemplatePart::Literal(text) => literal(text, scene, voice, out),
+            TemplatePart::Slot(name) => slot(name, scene, voice, out),
+            TemplatePart::Choice(choices) => expand(voice.words.pick(&choices), scene, voice, out),
         }
     }
-    literal(rest, scene, voice, out);
 }
 
 /// Writes a part of a template without slots, with some words replaced.

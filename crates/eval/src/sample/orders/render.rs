@@ -7,7 +7,7 @@ use jiff::ToSpan as _;
 use jiff::civil::Date;
 
 use super::super::calendar::day_before;
-use super::super::grammar::{alternatives, clock_time, detail as amount, money, person};
+use super::super::grammar::{TemplatePart, clock_time, detail as amount, money, parts, person};
 use super::super::rng::RandomStream;
 use super::super::wording::{FoundWord, next_word};
 use super::super::words::{SHOPS, STEMS};
@@ -282,22 +282,16 @@ impl<'a> OrderTeller<'a> {
     }
 
     fn expand(&mut self, template: &str, out: &mut String) {
-        let mut rest = template;
-        while let Some(at) = rest.find(['[', '{']) {
-            self.literal(&rest[..at], out);
-            let inner = &rest[at + 1..];
-            if rest.as_bytes()[at] == b'{' {
-                let end = inner.find('}').unwrap_or(inner.len());
-                self.slot(&inner[..end], out);
-                rest = inner.get(end + 1..).unwrap_or("");
-            } else {
-                let (alternatives, after) = alternatives(inner);
-                let chosen = self.choose(alternatives.len());
-                self.apart(|teller| teller.expand(alternatives[chosen], out));
-                rest = after;
+        for part in parts(template) {
+            match part {
+                TemplatePart::Literal(text) => self.literal(text, out),
+                TemplatePart::Slot(name) => self.slot(name, out),
+                TemplatePart::Choice(choices) => {
+                    let chosen = self.choose(choices.len());
+                    self.apart(|teller| teller.expand(choices[chosen], out));
+                }
             }
         }
-        self.literal(rest, out);
     }
 
     /// Writes a part of a template without slots, with some words replaced.

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::GeneratedRecord;
 use super::calendar::DAYS;
-use super::grammar::{alternatives, clock_time, full_name};
+use super::grammar::{TemplatePart, clock_time, full_name, parts};
 use super::rng::RandomStream;
 use super::words::DISTRICTS;
 use places::PlantedPlace;
@@ -62,7 +62,8 @@ impl PlantedEvents {
         let first = number - u64::from(is_second);
         let mut of_place = RandomStream::of(&[self.seed, first, 80]);
         let first_problem = of_place.below(PROBLEMS.len());
-        let kind = *of_place.pick(&PROBLEMS[first_problem].places.iter().collect::<Vec<_>>());
+        let kinds = PROBLEMS[first_problem].places;
+        let kind = kinds[of_place.below(kinds.len())];
         let place = PlantedPlace::new(kind, &mut of_place);
         let district = of_place.pick(DISTRICTS).to_owned();
         let mut of_event = RandomStream::of(&[self.seed, number, 81]);
@@ -131,21 +132,13 @@ struct PlantedMatter<'a> {
 impl PlantedMatter<'_> {
     /// Writes a template as one person words it on a day.
     fn expand(&self, template: &str, today: Date, rng: &mut RandomStream, out: &mut String) {
-        let mut rest = template;
-        while let Some(at) = rest.find(['[', '{']) {
-            out.push_str(&rest[..at]);
-            let inner = &rest[at + 1..];
-            if rest.as_bytes()[at] == b'[' {
-                let (choices, after) = alternatives(inner);
-                self.expand(choices[rng.below(choices.len())], today, rng, out);
-                rest = after;
-            } else {
-                let (slot, after) = inner.split_once('}').unwrap_or((inner, ""));
-                self.slot(slot, today, rng, out);
-                rest = after;
+        for part in parts(template) {
+            match part {
+                TemplatePart::Literal(text) => out.push_str(text),
+                TemplatePart::Slot(name) => self.slot(name, today, rng, out),
+                TemplatePart::Choice(choices) => self.expand(rng.pick(&choices), today, rng, out),
             }
         }
-        out.push_str(rest);
     }
 
     fn slot(&self, name: &str, today: Date, rng: &mut RandomStream, out: &mut String) {
