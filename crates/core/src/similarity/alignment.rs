@@ -165,7 +165,7 @@ fn align_ordered(a: &[Token], b: &[Token], only_names: [&[String]; 2]) -> Alignm
     let mut names = 0;
     let mut problems = 0;
     let mut changed = 0;
-    let replaced = ReplacedProblems { texts: [a, b], kinds: OnceCell::new() };
+    let replaced = ReplacedProblems { texts: [a, b], only_kinds: OnceCell::new() };
     for place in changed_places(a, b) {
         let spans = [place.a.clone(), place.b.clone()];
         let a = &a[place.a];
@@ -200,19 +200,23 @@ fn align_ordered(a: &[Token], b: &[Token], only_names: [&[String]; 2]) -> Alignm
 /// Finds the places where a word of one kind of problem replaces a word of another kind.
 struct ReplacedProblems<'a> {
     texts: [&'a [Token]; 2],
-    /// The kinds of problems in the whole texts, when they are needed.
-    kinds: OnceCell<[u128; 2]>,
+    /// The kinds of problems that only one of the texts reports, when they are needed.
+    only_kinds: OnceCell<[u128; 2]>,
 }
 
 impl ReplacedProblems<'_> {
     /// True if each text has, in or beside a place, a word of a kind that the other text does not report anywhere.
     fn is_at(&self, [in_a, in_b]: [Range<usize>; 2]) -> bool {
         let [a, b] = self.texts;
-        let [own_a, own_b] = [widened(a, &in_a), widened(b, &in_b)].map(kinds_of_tokens);
-        own_a != own_b && own_a != 0 && own_b != 0 && {
-            let [all_a, all_b] = self.kinds.get_or_init(|| self.texts.map(kinds_of_tokens));
-            own_a & !all_b != 0 && own_b & !all_a != 0
-        }
+        let [only_a, only_b] = *self.only_kinds.get_or_init(|| {
+            let [kinds_a, kinds_b] = self.texts.map(kinds_of_tokens);
+            [kinds_a & !kinds_b, kinds_b & !kinds_a]
+        });
+        // Most texts report no kind of their own, and the places need no search.
+        only_a != 0
+            && only_b != 0
+            && kinds_of_tokens(widened(a, &in_a)) & only_a != 0
+            && kinds_of_tokens(widened(b, &in_b)) & only_b != 0
     }
 }
 
