@@ -52,7 +52,10 @@ impl Engine {
                 self.after_renewal(&spec.name).await?;
                 let mut settings = spec.settings.clone();
                 self.keep_taught(&spec.name, &mut settings).await?;
-                let kept = self.spec(&spec.name, settings).await?;
+                let kept = match settings == spec.settings {
+                    true => spec.clone(),
+                    false => self.spec(&spec.name, settings).await?,
+                };
                 self.refuse_lost_change(&kept).await?;
                 let state = self.store.update_collection(kept).await?;
                 self.renew_if_due(&spec.name, Duration::ZERO).await?;
