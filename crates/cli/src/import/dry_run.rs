@@ -46,6 +46,6 @@ pub(super) async fn run(
 
 /// Returns the settings of a collection that the first row of a batch creates; the preset `default` without a row.
 fn settings_of_first_row(batch: &LineBatch) -> Settings {
-    let rows = batch.lines.iter().filter_map(|line| Row::parse(line.content.as_ref().ok()?.as_bytes()).ok());
-    rows.take(1).map(|row| settings_for(row.names())).next().unwrap_or_default()
+    let mut rows = batch.lines.iter().filter_map(|line| Row::parse(line.content.as_ref().ok()?.as_bytes()).ok());
+    rows.next().map(|row| settings_for(row.names())).unwrap_or_default()
 }
