@@ -289,7 +289,8 @@ impl NameFilter {
         let shared = is_name(object.kind)
             && (is_like_any
                 || self.is_held(&object.name)
-                || telling_core(object).is_some_and(|core| self.is_held(core)));
+                || telling_core(object)
+                    .is_some_and(|core| self.pairs.may_contain(core) && self.named.holds_core(object, core)));
         Theirs { name: WeighedName::of(object, frequencies), shared, alike }
     }
 
@@ -405,6 +406,18 @@ mod tests {
             filter.contrast(&sketched, names),
             Some(Contrast { differs: Vec::new(), only_names: Default::default(), ..exact })
         );
+    }
+
+    #[test]
+    fn the_core_of_a_bridge_does_not_share_the_road_of_that_name() {
+        let words = Words::new(&TextSettings::default());
+        let text = "青石桥2路";
+        let named = NamesInText::new(text, words.objects(text));
+        let filter = NameFilter::new(named.clone(), 3, None);
+        let objects = words.objects("青石桥路");
+        let shared: Vec<bool> = objects.iter().map(|object| filter.work_out(object, None).shared).collect();
+        let by_the_text: Vec<bool> = objects.iter().map(|object| named.names(object)).collect();
+        assert_eq!((shared, by_the_text), (vec![false], vec![false]));
     }
 
     #[test]
