@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use super::chars::{Chars, is_gap, is_ideograph};
+use super::chars::{Chars, is_gap, is_ideograph, is_number};
 use super::endings::{
     self, BEHIND_ROAD, BOUNDARIES, COMMON_NOUNS, COMMON_ROADS, HEADS, JOINING, LEADING, LEADING_WORDS, NAMESAKES,
     SHOPS, SIDES, TAILS, VAGUE,
@@ -20,6 +20,17 @@ use super::{Fact, FactKind, FactSource, Found, WordSpan};
 const MAX_CORE: usize = 8;
 /// Maximum number of characters of the name of an organisation or a school before its ending.
 const MAX_ORGANISATION: usize = 16;
+
+/// Numbers of characters before the ending of a name that the dictionary does not have.
+const UNKNOWN_CORE: std::ops::RangeInclusive<usize> = 2..=3;
+/// Characters that are words of a sentence, and seldom part of a name.
+const SENTENCE_CHARS: &str = "的了是有这那哪每各条些个我你他她们本该其与和及在从到几整全此某给把被却或";
+
+/// Characters that stand behind a date or a time.
+const AFTER_TIME: &str = "起后前内半";
+/// Characters before 区, 县, 镇 or 乡 that form a common noun with it: 小区, 城镇.
+const NOT_DIVISIONS: &str =
+    "小社园校城市辖山地新发业景片厂街老灾专特住居活库矿学禁战郊该本我全各一某他她县区镇乡村下返家故同老特集市";
 
 super::literals::literals! {
     /// Words before a place.
@@ -214,7 +225,7 @@ impl Clause<'_, '_> {
         if way {
             return None;
         }
-        if self.is_joined(at, &ending) || self.goes_on(free, at, &ending) {
+        if self.is_dance(ending.span.end) || self.is_joined(at, &ending) || self.goes_on(free, at, &ending) {
             return None;
         }
         let mut start = self.start(free, at, &ending);
@@ -222,9 +233,13 @@ impl Clause<'_, '_> {
             .at(self.text, start)
             .filter(|&end| end + 1 < ending.span.start && self.begins_word(end))
             .unwrap_or(start);
-        while LEADING.contains(self.text.at(start)) && ending.span.start - start > 2 && self.begins_word(start + 1) {
+        while ending.span.start - start > 2
+            && self.begins_word(start + 1)
+            && (LEADING.contains(self.text.at(start)) || self.is_after_time(start))
+        {
             start += 1;
         }
+        start = self.behind_unlisted_division(start, ending.span.start);
         let core = &self.text.as_slice()[start..ending.span.start];
         let mut before = self.divisions.iter().take_while(|span| span.start < start);
         let division = before.find(|span| span.end == start).cloned();
@@ -235,7 +250,64 @@ impl Clause<'_, '_> {
         {
             return Some((ending.kind, division.start..ending.span.end));
         }
-        self.names(core, start, &ending).then_some((ending.kind, start..ending.span.end))
+        if self.names(core, start, &ending) {
+            return Some((ending.kind, start..ending.span.end));
+        }
+        self.start_of_unknown(free, &ending).map(|start| (ending.kind, start..ending.span.end))
+    }
+
+    /// Returns the start of a name that the dictionary does not have, and of which each character is a word by itself:
+    /// 安集东路. It must stand where places are named.
+    fn start_of_unknown(&self, free: usize, ending: &Ending) -> Option<usize> {
+        use FactKind::{Estate, PublicPlace, Road, School, Village};
+        if !matches!(ending.kind, Road | Village | Estate | School | PublicPlace) {
+            return None;
+        }
+        let known = self.words[..=ending.word].iter().rposition(|word| {
+            let word = range(word);
+            let before_ending = word.end.min(ending.span.start).saturating_sub(word.start);
+            before_ending > 1 || !self.text.as_slice()[word].iter().all(|&c| is_ideograph(c))
+        });
+        let first = range(self.words.get(known.map_or(0, |known| known + 1))?).start.max(free);
+        let starts = UNKNOWN_CORE.rev().filter_map(|length| ending.span.start.checked_sub(length));
+        starts.filter(|&start| start >= first && self.begins_word(start)).find(|&start| {
+            let core = &self.text.as_slice()[start..ending.span.start];
+            core.iter().all(|&c| !is_numeral(c) && !SENTENCE_CHARS.contains(c))
+                && !VAGUE_CORES.covers(self.text, start..ending.span.start)
+                && (self.follows_place_word(start) || self.begins_item(start) && !LEADING.contains(core[0]))
+        })
+    }
+
+    /// True if a division or a word before places ends at `at`.
+    fn follows_place_word(&self, at: usize) -> bool {
+        self.divisions.iter().any(|span| span.end == at)
+            || PLACE_PREPOSITIONS.before(self.text, at).is_some_and(|word| self.begins_word(word))
+    }
+
+    /// True if the text or an item of a list begins at `at`.
+    fn begins_item(&self, at: usize) -> bool {
+        at == 0 || joins_places(self.text.before(at))
+    }
+
+    /// True if the character at `at` belongs to a date or a time before it: 6月21日起.
+    fn is_after_time(&self, at: usize) -> bool {
+        let unit = at.saturating_sub(1);
+        AFTER_TIME.contains(self.text.at(at))
+            && "年月日号点分时".contains(self.text.at(unit))
+            && is_number(self.text.before(unit))
+    }
+
+    /// Returns the end of a district or a town that the list of divisions does not have, if a name from `start` to
+    /// `end` begins with it: 澄溪区义集. Otherwise returns `start`.
+    fn behind_unlisted_division(&self, start: usize, end: usize) -> usize {
+        let chars = self.text.as_slice();
+        let ends = (start + 2..end.saturating_sub(1).min(start + 4)).filter(|&at| {
+            matches!(chars[at], '区' | '县' | '镇' | '乡')
+                && !NOT_DIVISIONS.contains(chars[at - 1])
+                && !SIDES.contains(chars[at - 1])
+                && self.begins_word(at + 1)
+        });
+        ends.last().map_or(start, |at| at + 1)
     }
 
     /// True if one of the words begins at `at`.
@@ -249,7 +321,7 @@ impl Clause<'_, '_> {
         if ending.span.end < end {
             return false;
         }
-        let Some(joined) = JOINING.at(self.text, end) else { return false };
+        let Some(joined) = JOINING.at(self.text, end).filter(|&joined| !self.is_dance(joined)) else { return false };
         let headed = joined - end >= 2 && TAILS.at(self.text, joined).is_some();
         let whole = headed || self.words[at + 1..].iter().take(3).any(|word| range(word).end == joined);
         let lamp = self.text.at(joined - 1) == '路'
@@ -260,6 +332,11 @@ impl Clause<'_, '_> {
             && ending.kind != FactKind::PublicPlace
             && ending.kind != FactKind::School;
         whole && !lamp && !bridge && self.text.as_slice()[end..joined] != self.text.as_slice()[ending.span.clone()]
+    }
+
+    /// True if 广场 ends at `end` and belongs to 广场舞, a dance that many people complain about.
+    fn is_dance(&self, end: usize) -> bool {
+        self.text.at(end) == '舞' && self.text.ends(end, "广场").is_some()
     }
 
     /// True if a number or a side and another ending follow: 青石桥 of 青石桥北路.
@@ -400,7 +477,12 @@ impl Clause<'_, '_> {
         let short = ending.span.len() == 1
             && matches!(ending.kind, FactKind::Estate | FactKind::PublicPlace | FactKind::Organisation);
         let bridge = self.text.at(ending.span.start) == '桥';
-        let common = (tag == "n" && short && !bridge) || matches!(tag, "v" | "vn" | "a" | "d" | "b" | "t" | "s");
+        let placed = ending.kind == FactKind::PublicPlace
+            && self.follows_place_word(start)
+            && !COMMON_NOUNS.contains(&string)
+            && !endings::is_part_of_name(self.text, ending.span.end);
+        let common =
+            (tag == "n" && short && !bridge && !placed) || matches!(tag, "v" | "vn" | "a" | "d" | "b" | "t" | "s");
         namesake || !common
     }
 }

@@ -56,7 +56,7 @@ const RARITY_RULES: &str = "rarity 2";
 /// The replacement of synonyms in `whole` values.
 const SYNONYM_RULES: &str = "whole synonyms 1";
 /// The keys of common names.
-const NAME_RULES: &str = "names 2";
+const NAME_RULES: &str = "names 3";
 /// The recognition of the places of the office, which are names.
 const PLACE_RULES: &str = "places 2";
 /// The use of identity and time as features.

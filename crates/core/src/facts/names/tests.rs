@@ -73,6 +73,36 @@ fn verbs_conjunctions_and_prepositions_before_a_name_are_none_of_it() {
 }
 
 #[test]
+fn characters_that_the_dictionary_does_not_join_are_a_name_where_places_are_named() {
+    check(&[
+        ("我住在安集东路附近", "Road 安集东路"),
+        ("途经梅沿村", "Village 梅沿村"),
+        ("海口市龙华区安集东路路灯不亮", "District 海口市; District 龙华区; Road 安集东路"),
+        ("安集东路,路灯不亮", "Road 安集东路"),
+        ("安集东路、梅沿村都停水", "Road 安集东路; Village 梅沿村"),
+        ("往安集东路的车", "Road 安集东路"),
+        ("他安集东路", ""),
+        ("在那些小区", ""),
+        ("垃圾都倒在茶园河里", "PublicPlace 茶园河"),
+        ("吃到家乡河里的鱼", ""),
+    ]);
+}
+
+#[test]
+fn a_division_that_the_list_lacks_is_no_part_of_the_name_behind_it() {
+    check(&[
+        ("澄溪区义集新村", "Estate 义集新村"),
+        ("鹭洲县鹤鸣公园", "PublicPlace 鹤鸣公园"),
+        ("老城区雁坪路", "District 老城区; Road 雁坪路"),
+    ]);
+}
+
+#[test]
+fn a_dance_is_no_square_and_the_word_behind_a_date_is_no_part_of_a_name() {
+    check(&[("鹤鸣小区广场舞扰民", "Estate 鹤鸣小区"), ("人民广场舞", ""), ("6月21日起雁坪路停水", "Road 雁坪路")]);
+}
+
+#[test]
 fn what_names_nothing_is_no_name() {
     check(&[
         ("我们小区的业主和有关部门", ""),
