@@ -10,6 +10,7 @@ use super::model::EventModel;
 use super::rarity::CodeSet;
 use super::record::EventRecord;
 use crate::evidence::{FeatureVector, MAX_VALUE, features};
+use crate::similarity::district_level;
 use crate::text::objects::NamedObject;
 use crate::verdict::ObjectKind;
 
@@ -428,8 +429,7 @@ fn set_numbers(features: &mut EventFeatures, [a, b]: [&EventRecord; 2]) {
     features.set(F::IdentifiersAgree, kinds_with(a, b, &IDENTIFIERS, Agree).min(1.0));
     features.set(F::IdentifiersDiffer, kinds_with(a, b, &IDENTIFIERS, Differ).min(1.0));
     features.set(F::ReferencesAgree, kinds_with(a, b, &[ObjectKind::Number], Agree));
-    let differ = has_other_districts(a, b) && has_other_districts(b, a);
-    features.set(F::DistrictsDiffer, f64::from(u8::from(differ)));
+    features.set(F::DistrictsDiffer, f64::from(districts_differ(a, b)));
 }
 
 /// Returns the number of kinds whose values compare as `wanted`.
@@ -437,10 +437,19 @@ fn kinds_with(a: &EventRecord, b: &EventRecord, kinds: &[ObjectKind], wanted: Va
     kinds.iter().filter(|kind| compare_values(a, b, **kind) == wanted).count() as f64
 }
 
-/// True if a record names districts, and the other record contains none of them.
-fn has_other_districts(record: &EventRecord, other: &EventRecord) -> bool {
-    let mut districts = record.objects().iter().filter(|object| object.kind == ObjectKind::District).peekable();
-    districts.peek().is_some() && !districts.any(|district| contains_name(other, district))
+/// True if both records name districts of one level, and no common one of this level.
+fn districts_differ(a: &EventRecord, b: &EventRecord) -> bool {
+    let [(ours, ours_common), (theirs, theirs_common)] = [district_levels(a, b), district_levels(b, a)];
+    ours & theirs & !ours_common & !theirs_common != 0
+}
+
+/// Returns the levels of the districts that a record names, and of those that the other record contains, as bits.
+fn district_levels(record: &EventRecord, other: &EventRecord) -> (u8, u8) {
+    let districts = record.objects().iter().filter(|object| object.kind == ObjectKind::District);
+    districts.fold((0, 0), |(all, common), district| {
+        let level = district_level(&district.name);
+        (all | level, common | if contains_name(other, district) { level } else { 0 })
+    })
 }
 
 fn set_circumstances(features: &mut EventFeatures, [a, b]: [&EventRecord; 2]) {

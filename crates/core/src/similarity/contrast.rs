@@ -366,7 +366,7 @@ const PROVINCES: &str = "云南 吉林 四川 安徽 山东 山西 广东 江苏
 
 /// Returns a bit for the level of a district: province, city, district or county, town or street. People leave out the
 /// ending of provinces and of cities.
-fn district_level(name: &str) -> u8 {
+pub(crate) fn district_level(name: &str) -> u8 {
     const LEVELS: [&[char]; 4] = [&['省'], &['市', '州', '盟'], &['区', '县', '旗'], &['镇', '乡', '道', '办']];
     let is_province = name.ends_with("自治区") || PROVINCES.split_whitespace().any(|province| province == name);
     match is_province {

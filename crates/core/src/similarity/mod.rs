@@ -20,6 +20,7 @@ mod sketch;
 mod sketches;
 
 pub use alignment::{Alignment, TokenText, align_tokens};
+pub(crate) use contrast::district_level;
 pub use contrast::{Contrast, NamesInText, contrast};
 pub use diff::{MAX_DIFF_CHARS, Piece, align};
 pub use evidence::{Evidence, Overlap, Verifier, WeightedShingles};
