@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use axum::http::{StatusCode, Uri};
 
 use doppel_core::error_code::ErrorCode;
-use doppel_http::cursor;
+use doppel_http::cursor::CursorList;
 use doppel_http::problem::Problem;
 use doppel_http::query::decode;
 use doppel_http::state::App;
@@ -96,7 +96,9 @@ impl FormFields {
     /// # Errors
     /// 422 if it was changed.
     pub fn position(&self, name: &str) -> Result<Option<Seq>, Problem> {
-        self.parsed(name, "load the page again, and use its link or form unchanged", cursor::decode)
+        self.parsed(name, "load the page again, and use its link or form unchanged", |text| {
+            CursorList::DeskForms.decode_seq(text)
+        })
     }
 
     /// Returns the value that `read` finds for a field; `None` if the field is missing or blank.

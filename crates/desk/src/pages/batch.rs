@@ -31,7 +31,7 @@ use doppel_core::record::RecordId;
 use doppel_core::schemes::hash::city64_bytes;
 use doppel_engine::Engine;
 use doppel_engine::queue::{QueueFilter, QueueOrder, QueuedRecord, repeats_same_text};
-use doppel_http::cursor;
+use doppel_http::cursor::CursorList;
 use doppel_http::extract::InCollection;
 use doppel_http::problem::Problem;
 use doppel_http::state::App;
@@ -134,8 +134,8 @@ impl BatchPlan {
         let mut fields = self.place.fields();
         fields.push(("kind", self.kind.value().to_owned()));
         fields.push(("state", self.state.clone()));
-        fields.push((AS_OF, cursor::encode(self.seen.now)));
-        fields.extend(self.up_to.map(|up_to| ("up_to", cursor::encode(up_to))));
+        fields.push((AS_OF, CursorList::DeskForms.encode_seq(self.seen.now)));
+        fields.extend(self.up_to.map(|up_to| ("up_to", CursorList::DeskForms.encode_seq(up_to))));
         fields
     }
 

@@ -22,7 +22,7 @@ use doppel_engine::Error;
 use doppel_engine::events::handling::{HandlingStatus, HandlingStep};
 use doppel_engine::events::{EventDetail, EventFact, EventMember};
 use doppel_findings::percent;
-use doppel_http::cursor;
+use doppel_http::cursor::CursorList;
 use doppel_http::extract::InRecord;
 use doppel_http::problem::Problem;
 use doppel_http::query::{QueryParameters, QueryReader, read_filled};
@@ -175,7 +175,7 @@ impl ShownEvent {
             asks_name: visitor.is_open.then(|| visitor.name.clone().unwrap_or_default()),
             may_handle: visitor.may_write(),
             may_decide: visitor.may_lead(),
-            as_of: cursor::encode(*as_of),
+            as_of: CursorList::DeskForms.encode_seq(*as_of),
             action: page::event(collection, &detail.event.id),
             event,
         })

@@ -11,7 +11,7 @@ use doppel_engine::arrivals::ArrivalFilter;
 use doppel_engine::queue::{QueueFilter, QueueOrder};
 use doppel_engine::record_filter::RecordFilter;
 use doppel_engine::{Engine, Error};
-use doppel_http::cursor;
+use doppel_http::cursor::CursorList;
 use doppel_http::problem::Problem;
 use doppel_store::Seq;
 
@@ -145,7 +145,7 @@ impl InboxPlace {
             ("to", self.to.clone()),
             ("unit", self.unit.clone()),
             ("category", self.category.clone()),
-            ("before", self.before.map(cursor::encode).unwrap_or_default()),
+            ("before", self.before.map(|seq| CursorList::DeskForms.encode_seq(seq)).unwrap_or_default()),
         ];
         fields.into_iter().filter(|(_, value)| !value.is_empty()).collect()
     }

@@ -10,7 +10,7 @@ use doppel_core::record::RecordId;
 use doppel_core::schemes::hash::city64_bytes;
 use doppel_engine::groups::{MemberShape, SupposedDecision};
 use doppel_engine::{Engine, Error};
-use doppel_http::cursor;
+use doppel_http::cursor::CursorList;
 use doppel_http::problem::Problem;
 use doppel_store::Seq;
 use doppel_store::decisions::Judgement;
@@ -201,7 +201,7 @@ impl RegroupPlan {
 
     /// Returns the hidden fields of the form: the state that the preview shows, and the pair of a cut.
     pub fn fields(&self) -> Vec<(&'static str, String)> {
-        let mut fields = vec![("state", self.state.clone()), (AS_OF, cursor::encode(self.seen.now))];
+        let mut fields = vec![("state", self.state.clone()), (AS_OF, CursorList::DeskForms.encode_seq(self.seen.now))];
         if let GroupAction::Cut(one, other) = &self.action {
             fields.extend([("a", one.to_string()), ("b", other.to_string())]);
         }

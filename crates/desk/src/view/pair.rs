@@ -15,7 +15,7 @@ use doppel_engine::answers::Explanation;
 use doppel_engine::decisions::DecisionView;
 use doppel_engine::side_by_side::{SideBySide, SideText};
 use doppel_findings::percent;
-use doppel_http::cursor;
+use doppel_http::cursor::CursorList;
 use doppel_store::Seq;
 use doppel_store::decisions::{Judgement, Ruling};
 
@@ -106,7 +106,7 @@ impl DecideBox {
             a: a.to_string(),
             b: b.to_string(),
             seen: history.len(),
-            as_of: cursor::encode(as_of),
+            as_of: CursorList::DeskForms.encode_seq(as_of),
             holds: held,
             history: history.iter().rev().map(|ruling| ruling_line(ruling, words, reader)).collect(),
             back: visitor.place.clone(),

@@ -8,7 +8,7 @@ use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::Reader;
-use crate::cursor;
+use crate::cursor::CursorList;
 use crate::extract::InCollection;
 use crate::problem::Problem;
 use crate::query::{CheckedParameters, QueryParameters, QueryReader};
@@ -45,7 +45,7 @@ impl QueryParameters for ArrivalParams {
         Self {
             undecided: query.parsed("undecided", ErrorCode::InvalidParameter, "give true or false").unwrap_or(false),
             limit: query.number("limit", 1, LIST_LIMITS.1).unwrap_or(LIST_LIMITS.0) as usize,
-            cursor: query.cursor(cursor::decode),
+            cursor: query.cursor(|text| CursorList::Arrivals.decode_seq(text)),
         }
     }
 }
@@ -95,5 +95,5 @@ pub async fn list(
     let matches = page.items.iter_mut().flat_map(|arrival| &mut arrival.record.verdict.similar);
     rows.show_matches(&app, &collection, matches).await?;
     let items = page.items.into_iter().map(ArrivalView::from).collect();
-    Ok(Json(ArrivalList { items, next: page.next.map(cursor::encode) }))
+    Ok(Json(ArrivalList { items, next: page.next.map(|seq| CursorList::Arrivals.encode_seq(seq)) }))
 }

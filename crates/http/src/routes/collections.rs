@@ -10,7 +10,7 @@ use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::{Administrator, Reader, ReaderIn};
-use crate::cursor;
+use crate::cursor::CursorList;
 use crate::extract::{InCollection, JsonBytes};
 use crate::problem::Problem;
 use crate::query::{CheckedParameters, NoParameters, QueryParameters, QueryReader};
@@ -65,7 +65,7 @@ pub struct ListParams {
 impl QueryParameters for ListParams {
     fn read(query: &mut QueryReader) -> Self {
         let limit = query.number("limit", 1, MOST_LISTED).unwrap_or(MOST_LISTED) as usize;
-        let cursor = query.cursor(|text| CollectionName::new(&cursor::decode_texts(text)?.0).ok());
+        let cursor = query.cursor(|text| CollectionName::new(&CursorList::Collections.decode_texts(text)?.0).ok());
         Self { limit, cursor }
     }
 }
@@ -81,7 +81,7 @@ pub async fn list(
     let listed = app.engine.collections(params.cursor.as_ref(), params.limit, |name| reader.reach().includes(name));
     let (items, next) = listed.await?;
     let items = items.into_iter().map(ListedCollection::from).collect();
-    let next = next.map(|name| cursor::encode_texts(name.as_str(), "-"));
+    let next = next.map(|name| CursorList::Collections.encode_texts(name.as_str(), "-"));
     Ok(Json(CollectionList { items, next }))
 }
 

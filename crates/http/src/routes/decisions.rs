@@ -8,7 +8,7 @@ use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::{Reader, Writer};
-use crate::cursor;
+use crate::cursor::CursorList;
 use crate::extract::{InCollection, InPair};
 use crate::problem::Problem;
 use crate::query::{CheckedParameters, NoParameters, QueryParameters, QueryReader};
@@ -51,7 +51,7 @@ pub struct ListParams {
 impl QueryParameters for ListParams {
     fn read(query: &mut QueryReader) -> Self {
         let cursor = query.cursor(|text| {
-            let (a, b) = cursor::decode_texts(text)?;
+            let (a, b) = CursorList::Decisions.decode_texts(text)?;
             RecordPair::new(RecordId::new(&a).ok()?, RecordId::new(&b).ok()?)
         });
         let limit = query.number("limit", 1, LIST_LIMITS.1).unwrap_or(LIST_LIMITS.0) as usize;
@@ -79,7 +79,8 @@ pub async fn list(
     CheckedParameters(params): CheckedParameters<ListParams>,
 ) -> Result<Json<DecisionList>, Problem> {
     let (items, more) = app.engine.decisions(&collection, params.cursor.as_ref(), params.limit).await?;
-    let next = items.last().filter(|_| more).map(|last| cursor::encode_texts(last.a.as_str(), last.b.as_str()));
+    let next =
+        items.last().filter(|_| more).map(|last| CursorList::Decisions.encode_texts(last.a.as_str(), last.b.as_str()));
     Ok(Json(DecisionList { items, next }))
 }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::Reader;
-use crate::cursor;
+use crate::cursor::CursorList;
 use crate::extract::{InCollection, InRecord};
 use crate::problem::Problem;
 use crate::query::{CheckedParameters, QueryParameters, QueryReader};
@@ -105,7 +105,9 @@ impl QueryParameters for EventListParams {
             place: query.take("place").filter(|place| !place.trim().is_empty()),
             category: query.take("category").filter(|category| !category.trim().is_empty()),
             limit: query.number("limit", 1, LIST_LIMITS.1).unwrap_or(LIST_LIMITS.0) as usize,
-            cursor: query.cursor(cursor::decode_numbers).map(|[rank, first]| EventCursor { rank, first: Seq(first) }),
+            cursor: query
+                .cursor(|text| CursorList::Events.decode(text))
+                .map(|[rank, first]| EventCursor { rank, first: Seq(first) }),
         }
     }
 }
@@ -153,7 +155,7 @@ impl EventListParams {
 
 /// Returns the `cursor` that continues a list after `after`.
 pub fn cursor_after(after: EventCursor) -> String {
-    cursor::encode_numbers([after.rank, after.first.0])
+    CursorList::Events.encode([after.rank, after.first.0])
 }
 
 /// List the events of a collection

@@ -8,7 +8,7 @@ use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::{Reader, Writer};
-use crate::cursor;
+use crate::cursor::CursorList;
 use crate::extract::{InCollection, InRecord};
 use crate::problem::Problem;
 use crate::query::{CheckedParameters, NoParameters, QueryParameters, QueryReader};
@@ -60,7 +60,9 @@ impl QueryParameters for ListParams {
             (GroupOrder::Recent, "recent"),
         ];
         let order = query.choice("order", &orders).unwrap_or(GroupOrder::Size);
-        let cursor = query.cursor(cursor::decode_numbers).map(|[rank, first]| GroupCursor { rank, first: Seq(first) });
+        let cursor = query
+            .cursor(|text| CursorList::Groups.decode(text))
+            .map(|[rank, first]| GroupCursor { rank, first: Seq(first) });
         let min_members = query.number("min_members", 2, u64::from(u32::MAX)).unwrap_or(2) as usize;
         let limit = query.number("limit", 1, LIST_LIMITS.1).unwrap_or(LIST_LIMITS.0) as usize;
         Self { order, days: days(query), min_members, limit, cursor }
@@ -101,7 +103,7 @@ pub async fn list(
     let selection = GroupSelection { order, days, min_members, record: filters.into() };
     let (mut items, next) = app.engine.groups(&collection, &selection, cursor, limit).await?;
     rows.show(&app, &collection, &mut items, |group| (&group.id, &mut group.row)).await?;
-    Ok(Json(GroupList { items, next: next.map(|after| cursor::encode_numbers([after.rank, after.first.0])) }))
+    Ok(Json(GroupList { items, next: next.map(|after| CursorList::Groups.encode([after.rank, after.first.0])) }))
 }
 
 /// The days that count as recent.

@@ -12,7 +12,7 @@ use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::{Reader, Writer};
-use crate::cursor;
+use crate::cursor::CursorList;
 use crate::extract::{IdempotentRequest, InCollection, InRecord, RowBody};
 use crate::problem::Problem;
 use crate::query::{CheckedParameters, NoParameters, QueryParameters, QueryReader};
@@ -212,7 +212,7 @@ impl QueryParameters for ListParams {
         let limit = query.number("limit", 1, LIST_LIMITS.1).unwrap_or(LIST_LIMITS.0);
         let given = query.holds("cursor");
         let since = query.number("since", 0, u64::MAX).map(Seq);
-        let cursor = query.cursor(cursor::decode);
+        let cursor = query.cursor(|text| CursorList::Records.decode_seq(text));
         if given && since.is_some() {
             query.refuse("since", ErrorCode::InvalidParameter, "give cursor or since, not both");
         }
@@ -246,5 +246,5 @@ pub async fn list(
     let mut page = app.engine.records(&collection, &filters.into(), after, params.limit as usize).await?;
     let matches = page.items.iter_mut().flat_map(|record| &mut record.verdict.similar);
     rows.show_matches(&app, &collection, matches).await?;
-    Ok(Json(RecordList { items: page.items, next: page.next.map(cursor::encode) }))
+    Ok(Json(RecordList { items: page.items, next: page.next.map(|seq| CursorList::Records.encode_seq(seq)) }))
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::Reader;
-use crate::cursor;
+use crate::cursor::CursorList;
 use crate::extract::{InCollection, InRecord, RowBody};
 use crate::problem::Problem;
 use crate::query::{CheckedParameters, QueryParameters, QueryReader};
@@ -275,7 +275,7 @@ impl QueryParameters for SearchParams {
         };
         let question = read.question();
         read.cursor = query.cursor(|text| {
-            cursor::decode_numbers(text).and_then(|[rank, seq, seal]: [u64; 3]| {
+            CursorList::Hits.decode(text).and_then(|[rank, seq, seal]: [u64; 3]| {
                 (cursor_seal(&question, rank, seq) == seal).then_some((rank, seq))
             })
         });
@@ -423,7 +423,7 @@ pub async fn find(
     };
     let next = hits
         .next
-        .map(|HitCursor { rank, seq }| cursor::encode_numbers([rank, seq.0, cursor_seal(&question, rank, seq.0)]));
+        .map(|HitCursor { rank, seq }| CursorList::Hits.encode([rank, seq.0, cursor_seal(&question, rank, seq.0)]));
     Ok(FoundList { items, total: FoundTotal { count, exact }, next, ignored: hits.ignored, as_of })
 }
 

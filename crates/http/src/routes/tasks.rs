@@ -14,7 +14,7 @@ use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::{AdministratorIn, CollectionReach, ReaderIn, ShownKey};
-use crate::cursor;
+use crate::cursor::CursorList;
 use crate::extract::InTask;
 use crate::permits::watcher_place;
 use crate::problem::Problem;
@@ -61,7 +61,7 @@ pub struct ListParams {
 impl QueryParameters for ListParams {
     fn read(query: &mut QueryReader) -> Self {
         let limit = query.number("limit", 1, MOST_LISTED).unwrap_or(MOST_LISTED) as usize;
-        let cursor = query.cursor(cursor::decode_texts);
+        let cursor = query.cursor(|text| CursorList::Tasks.decode_texts(text));
         Self { limit, cursor }
     }
 }
@@ -79,7 +79,7 @@ pub async fn list(
     tasks.retain(|task| params.cursor.as_ref().is_none_or(|after| place(task) < *after));
     let more = tasks.len() > params.limit;
     tasks.truncate(params.limit);
-    let next = tasks.last().filter(|_| more).map(|last| cursor::encode_texts(&last.created_at, &last.id));
+    let next = tasks.last().filter(|_| more).map(|last| CursorList::Tasks.encode_texts(&last.created_at, &last.id));
     Ok(Json(TaskList { items: tasks.into_iter().map(abridged).collect(), next }))
 }
 
