@@ -219,7 +219,7 @@ fn parameters_that_are_wrong() {
 #[test]
 fn settings_that_are_wrong() {
     let server = start();
-    let wrong: [(Value, ExpectedProblem<'_>); 19] = [
+    let wrong: [(Value, ExpectedProblem<'_>); 20] = [
         (json!([]), (422, "not_an_object", "")),
         (json!({"preset": "best"}), (422, "invalid_value", "/preset")),
         (json!({"chanels": []}), (422, "unknown_key", "/chanels")),
@@ -239,6 +239,7 @@ fn settings_that_are_wrong() {
         (json!({"channels": [{"scheme": "shingle", "units": 0}]}), (422, "out_of_range", "/channels/0/units")),
         (json!({"channels": [{"scheme": "minhsh"}]}), (422, "invalid_value", "/channels/0/scheme")),
         (json!({"verify": {"duplicate": 1.5}}), (422, "out_of_range", "/verify/duplicate")),
+        (json!({"verify": {"duplicate": 0.1}}), (422, "out_of_range", "/verify/unsure")),
         (json!({"verify": {"unsure": -0.1}}), (422, "out_of_range", "/verify/unsure")),
         (json!({"min_features": -1}), (422, "invalid_value", "/min_features")),
         (json!({"time_zone": "Mars/Olympus"}), (422, "unknown_time_zone", "/time_zone")),

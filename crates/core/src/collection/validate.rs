@@ -67,6 +67,13 @@ impl Settings {
             within("/verify/shingle", u32::from(*shingle), 1, 16, &mut found);
             share("/verify/duplicate", *duplicate, &mut found);
             share("/verify/unsure", *unsure, &mut found);
+            if unsure > duplicate {
+                found.push(Violation::new(
+                    "/verify/unsure",
+                    ErrorCode::OutOfRange,
+                    format!("{unsure} is above the lowest probability of a match, {duplicate}"),
+                ));
+            }
         }
         validate_hosts(host_aliases, &mut found);
         validate_placeholders(placeholders, &mut found);
