@@ -6,7 +6,7 @@ use std::path::Path;
 use rust_xlsxwriter::{Format, Workbook, Worksheet};
 use serde_json::{Value, json};
 
-use crate::support::{TestServer, expect_members, expect_no_parts, expect_parts, run};
+use crate::support::{TestServer, expect_members, expect_no_parts, expect_parts, run, run_to_exit};
 
 /// Texts about different matters.
 pub(crate) const LETTERS: [&str; 6] = [
@@ -227,6 +227,8 @@ fn the_records_of_a_workbook_are_found_below_titles_and_headings() {
     assert_eq!((&sum["outcomes"]["new"], &sum["rejected"]), (&json!(2), &json!(0)), "{sum}{said}");
     assert_eq!(sum["left_out"], json!({"repeated_header": 1, "totals": 1}), "{sum}");
     assert!(said.contains("line 3 names the columns, the 2 above are left out"), "{said}");
+    let [counted, _] = run_to_exit(&["dedup", &titled], &[], 0);
+    assert!(counted.contains("1 repeated_header, 1 totals"), "{counted}");
     assert_eq!(rows(&server, "titled")[1].1["user"], "钱七");
 
     let headed = book(server.folder(), "headed.xlsx", |book| {

@@ -265,6 +265,12 @@ impl RejectsArgs {
     }
 }
 
+/// Returns counts by code for people; `None` if there are none.
+pub(crate) fn counts(by_code: &BTreeMap<String, u64>) -> Option<String> {
+    let counted: Vec<String> = by_code.iter().map(|(code, count)| format!("{count} {code}")).collect();
+    (!counted.is_empty()).then(|| counted.join(", "))
+}
+
 /// The destination of refused lines.
 #[derive(Default)]
 pub(crate) struct RejectsFile {
@@ -337,12 +343,7 @@ impl RejectsFile {
 
     /// Returns the line of the summary about rows that are no data; empty if there are none.
     pub(crate) fn left_out_line(&self) -> String {
-        let counted: Vec<String> = self.left_out.iter().map(|(code, count)| format!("{count} {code}")).collect();
-        if counted.is_empty() {
-            String::new()
-        } else {
-            format!("left out  {} (rows that are no data)\n", counted.join(", "))
-        }
+        counts(&self.left_out).map(|counts| format!("left out  {counts} (rows that are no data)\n")).unwrap_or_default()
     }
 
     /// Returns the note of the summary about the rejects file; empty if there are no refused lines.

@@ -131,7 +131,7 @@ const PARTS: [&str; 61] = [
     "columns left out",
     "columns used",
     "groups     {groups} with {grouped} {unit}, the largest with {largest}",
-    "read       {records} {unit}\n{used}{unused}{warned}rejected   {rejected}{listed}\npairs      {pairs}; {exact}\n",
+    "read       {records} {unit}\n{used}{unused}{warned}{left_out}rejected   {rejected}{listed}\npairs      {pairs}; {exact}\n",
     "{column} as {name} ({role})",
     "{exact} of exact duplicates",
     "value = {text}",

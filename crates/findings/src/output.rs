@@ -148,6 +148,19 @@ pub fn write_row<'t>(page: &mut Worksheet, at: u32, cells: impl IntoIterator<Ite
     Ok(())
 }
 
+/// Writes counts as numbers into neighbouring cells of a row, so that a spreadsheet program can sort and add them.
+pub fn write_counts(
+    page: &mut Worksheet,
+    at: u32,
+    first: u16,
+    counts: impl IntoIterator<Item = u64>,
+) -> io::Result<()> {
+    for (column, count) in (first..).zip(counts) {
+        page.write_number(at, column, count as f64).map_err(failed)?;
+    }
+    Ok(())
+}
+
 fn column(number: usize) -> io::Result<u16> {
     u16::try_from(number).map_err(io::Error::other)
 }

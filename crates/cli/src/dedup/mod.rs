@@ -205,7 +205,10 @@ fn dedup(args: &DedupArgs) -> anyhow::Result<ExitCode> {
     };
     let LineReport { mut rejects, uses, warned, .. } = report;
     rejects.finish_with(files.end()?)?;
-    (summary.columns, summary.warned, summary.rejected) = (uses, warned, rejects.count);
+    summary.columns = uses;
+    summary.warned = warned;
+    summary.rejected = rejects.count;
+    summary.left_out = std::mem::take(&mut rejects.left_out);
     summary.peak_memory_bytes = report::peak_memory_bytes();
     let listed = rejects.listed();
     answer(&args.summary.text(&summary, || texts::said(&summary.table(&listed)).into_owned())?)?;

@@ -1,8 +1,11 @@
 //! The summary of the command.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::columns::ColumnUses;
+use crate::line_report::counts;
 use crate::warnings::WarningCounts;
 use doppel_texts as texts;
 
@@ -14,6 +17,9 @@ pub(super) struct DedupSummary {
     pub(super) records: u64,
     /// Number of refused lines.
     pub(super) rejected: u64,
+    /// Number of rows that are no data, by code.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) left_out: BTreeMap<String, u64>,
     /// The use of the members of records; `None` for fingerprints.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) columns: Option<ColumnUses>,
@@ -60,11 +66,14 @@ impl DedupSummary {
             _ => format!("besides, {exact} fingerprints have an equal one"),
         };
         let warned: String = self.warned.lines().map(|line| format!("warned     {line}\n")).collect();
+        let left_out = counts(&self.left_out);
+        let left_out =
+            left_out.map(|counts| format!("left out   {counts} (rows that are no data)\n")).unwrap_or_default();
         let (used, unused) = self.columns.as_ref().map(ColumnUses::lines).unzip();
         let used = used.map(|used| format!("columns    {used}\n")).unwrap_or_default();
         let unused = unused.flatten().map(|unused| format!("not used   {unused}\n")).unwrap_or_default();
         let mut text = format!(
-            "read       {records} {unit}\n{used}{unused}{warned}rejected   {rejected}{listed}\npairs      {pairs}; {exact}\n"
+            "read       {records} {unit}\n{used}{unused}{warned}{left_out}rejected   {rejected}{listed}\npairs      {pairs}; {exact}\n"
         );
         text += &format!("groups     {groups} with {grouped} {unit}, the largest with {largest}");
         text += &if *chained == 0 { "\n".to_owned() } else { format!("; {chained} chained: look at their bridges\n") };

@@ -11,7 +11,7 @@ use crate::progress::CommandProgress;
 use doppel_core::events::{FactState, FrequencyState};
 use doppel_core::record::{Row, Value};
 use doppel_findings::FindingWords;
-use doppel_findings::output::write_row;
+use doppel_findings::output::{write_counts, write_row};
 use doppel_texts::Language;
 
 /// Maximum number of ids that a cell lists.
@@ -68,13 +68,18 @@ impl EventBook<'_> {
     fn write_events(&self, sheet: &mut Worksheet, language: usize) -> anyhow::Result<()> {
         write_row(sheet, 0, EVENT_HEADINGS.map(|both| both[language]))?;
         for (number, event) in self.report.events.iter().enumerate() {
-            let cells = self.event_cells(number, event, language)?;
-            write_row(sheet, number as u32 + 1, cells.iter().map(String::as_str))?;
+            let cells = self.event_cells(event, language)?;
+            let row = number as u32 + 1;
+            write_row(sheet, row, cells.iter().map(String::as_str))?;
+            let counts = [event.counts.reports, event.counts.petitioners, event.counts.anonymous];
+            write_counts(sheet, row, 0, [row.into()])?;
+            write_counts(sheet, row, 2, counts.map(|count| count as u64))?;
         }
         Ok(())
     }
 
-    fn event_cells(&self, number: usize, event: &ReportedEvent, language: usize) -> anyhow::Result<Vec<String>> {
+    /// Returns the texts of the row of an event. The cells of the numbers are empty.
+    fn event_cells(&self, event: &ReportedEvent, language: usize) -> anyhow::Result<Vec<String>> {
         let state = match event.frequency {
             FrequencyState::Frequent => ["是", "frequent"],
             FrequencyState::NotReached => ["否", "not_reached"],
@@ -86,11 +91,11 @@ impl EventBook<'_> {
             None => String::new(),
         };
         Ok(vec![
-            (number + 1).to_string(),
+            String::new(),
             event.summary.name.clone(),
-            event.counts.reports.to_string(),
-            event.counts.petitioners.to_string(),
-            event.counts.anonymous.to_string(),
+            String::new(),
+            String::new(),
+            String::new(),
             event.counts.times.first().map_or(Ok(String::new()), |time| self.day(*time))?,
             event.counts.times.last().map_or(Ok(String::new()), |time| self.day(*time))?,
             state[language].to_owned(),
@@ -153,7 +158,7 @@ impl EventBook<'_> {
             let number = event_of.get(&at);
             let mut cells = vec![
                 order.id.as_str().to_owned(),
-                number.map_or_else(String::new, |number| (number + 1).to_string()),
+                String::new(),
                 number.map_or_else(String::new, |number| self.report.events[*number].summary.name.clone()),
                 self.ids(&cited),
             ];
@@ -162,6 +167,7 @@ impl EventBook<'_> {
                 _ => String::new(),
             }));
             write_row(sheet, at + 1, cells.iter().map(String::as_str))?;
+            write_counts(sheet, at + 1, 1, number.map(|number| *number as u64 + 1))?;
             progress.at(u64::from(at) + 1);
         }
         Ok(())

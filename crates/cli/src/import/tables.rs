@@ -16,9 +16,9 @@ pub(super) fn check_columns(choice: &ColumnChoice, named: u64) -> Result<(), Str
     }
 }
 
-/// Parses a value of `--map`.
+/// Parses a value of `--map`. The name of a column may contain "=".
 pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
-    let (column, field) = text.split_once('=').ok_or("give COLUMN=FIELD, or COLUMN= to leave a column out")?;
+    let (column, field) = text.rsplit_once('=').ok_or("give COLUMN=FIELD, or COLUMN= to leave a column out")?;
     if column.trim().is_empty() {
         return Err("name a column before the \"=\"".into());
     }

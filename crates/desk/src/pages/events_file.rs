@@ -14,7 +14,7 @@ use doppel_core::events::FrequencyRule;
 use doppel_core::record::RecordId;
 use doppel_engine::Error;
 use doppel_engine::events::EventView;
-use doppel_findings::output::write_row;
+use doppel_findings::output::{write_counts, write_row};
 use doppel_http::problem::Problem;
 
 /// Largest number of events in a file: a report of a month of a large office. The file mentions further events.
@@ -46,7 +46,7 @@ pub async fn export(context: PageContext, uri: Uri) -> Result<Response, Problem>
             break;
         }
     }
-    let mut book = EventsBook { context: &context, total, lines: Vec::new(), members: Vec::new() };
+    let mut book = EventsBook { context: &context, total, lines: Vec::new(), counts: Vec::new(), members: Vec::new() };
     for piece in events.chunks(PIECE) {
         let ids = piece.iter().map(|event| event.id.clone()).collect();
         // An event that has dissolved meanwhile is missing.
@@ -70,6 +70,8 @@ struct EventsBook<'a> {
     /// Number of selected events.
     total: usize,
     lines: Vec<EventLine>,
+    /// Numbers of reports, of petitioners and of anonymous records, for each line.
+    counts: Vec<[usize; 3]>,
     /// The rows of the sheet of records.
     members: Vec<[String; 6]>,
 }
@@ -93,6 +95,7 @@ impl EventsBook<'_> {
             ]);
         }
         self.lines.push(line);
+        self.counts.push([event.reports, event.petitioners, event.anonymous]);
         Ok(())
     }
 
@@ -118,16 +121,15 @@ impl EventsBook<'_> {
             own.unit,
         ];
         write_row(sheet, 0, headings)?;
-        for (number, line) in (1_u32..).zip(&self.lines) {
+        for (number, (line, counts)) in (1_u32..).zip(self.lines.iter().zip(&self.counts)) {
             let (window, dates) = line.window.as_ref().map_or(("", ""), |(window, dates)| (window, dates));
             let window = format!("{window} {dates}");
-            let shown = number.to_string();
             let cells = [
-                shown.as_str(),
+                "",
                 &line.name,
-                &line.reports,
-                &line.people,
-                &line.anonymous,
+                "",
+                "",
+                "",
                 line.state,
                 window.trim(),
                 &line.first,
@@ -138,6 +140,8 @@ impl EventsBook<'_> {
                 line.unit.as_deref().unwrap_or_default(),
             ];
             write_row(sheet, number, cells)?;
+            write_counts(sheet, number, 0, [number.into()])?;
+            write_counts(sheet, number, 2, counts.map(|count| count as u64))?;
         }
         if self.total > self.lines.len() {
             let more = (own.not_in_file)(self.total - self.lines.len());

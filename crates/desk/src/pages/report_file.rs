@@ -11,7 +11,7 @@ use crate::view::counts::{CountLine, KINDS};
 use crate::view::csv::attachment;
 use crate::words::DeskWords;
 use doppel_engine::Error;
-use doppel_findings::output::write_row;
+use doppel_findings::output::{write_counts, write_row};
 use doppel_http::problem::Problem;
 
 /// Largest number of values, events and places in a file.
@@ -54,7 +54,7 @@ fn workbook(report: &PeriodReport, words: &DeskWords, title: &str, hint: &str) -
     write_row(sheet, 0, [title])?;
     for (at, line) in (1..).zip(&report.summary) {
         write_row(sheet, at, [line.label])?;
-        write_numbers(sheet, at, 1, [line.number])?;
+        write_counts(sheet, at, 1, [line.number])?;
     }
     let left_out = report.found.as_ref().ok().and_then(|found| found.left_out.as_ref());
     let notes = [hint].into_iter().chain(report.view.notes.iter().chain(left_out).map(String::as_str));
@@ -66,12 +66,7 @@ fn workbook(report: &PeriodReport, words: &DeskWords, title: &str, hint: &str) -
     write_row(sheet, 0, [report.view.part].into_iter().chain(kinds).chain([own.total, own.share]))?;
     for (at, line) in (1..).zip(report.view.parts.iter().rev().chain([&report.view.sum])) {
         write_row(sheet, at, [line.name.as_str()])?;
-        write_numbers(
-            sheet,
-            at,
-            1,
-            KINDS.map(|(kind, _)| line.tally.of(kind)).into_iter().chain([line.tally.total()]),
-        )?;
+        write_counts(sheet, at, 1, KINDS.map(|(kind, _)| line.tally.of(kind)).into_iter().chain([line.tally.total()]))?;
         write_share(sheet, at, 6, line)?;
     }
     for table in &report.view.tables {
@@ -79,7 +74,7 @@ fn workbook(report: &PeriodReport, words: &DeskWords, title: &str, hint: &str) -
         write_row(sheet, 0, [table.name.as_str(), own.total, own.repeats, own.replied, own.share])?;
         for (at, line) in (1..).zip(&table.lines) {
             write_row(sheet, at, [line.name.as_str()])?;
-            write_numbers(sheet, at, 1, [line.tally.total(), line.tally.repeats(), line.tally.replied])?;
+            write_counts(sheet, at, 1, [line.tally.total(), line.tally.repeats(), line.tally.replied])?;
             write_share(sheet, at, 4, line)?;
         }
     }
@@ -118,7 +113,7 @@ fn write_events(book: &mut ReportBook, found: &ReportEvents, words: &DeskWords) 
             &line.last,
         ];
         write_row(sheet, at, texts)?;
-        write_numbers(sheet, at, 7, [event.in_period, event.reports, event.people])?;
+        write_counts(sheet, at, 7, [event.in_period, event.reports, event.people])?;
     }
     if let Some(more) = &found.more {
         write_row(sheet, found.events.len() as u32 + 1, [more.as_str()])?;
@@ -127,7 +122,7 @@ fn write_events(book: &mut ReportBook, found: &ReportEvents, words: &DeskWords) 
     write_row(sheet, 0, [own.place, words.statistics.total])?;
     for (at, place) in (1..).zip(&found.places) {
         write_row(sheet, at, [place.name.as_str()])?;
-        write_numbers(sheet, at, 1, [place.records])?;
+        write_counts(sheet, at, 1, [place.records])?;
     }
     Ok(())
 }
@@ -148,13 +143,6 @@ impl ReportBook {
         let sheet = self.book.add_worksheet();
         Ok(sheet.set_name(format!("{} {name}", self.sheets))?)
     }
-}
-
-fn write_numbers(sheet: &mut Worksheet, at: u32, first: u16, numbers: impl IntoIterator<Item = u64>) -> FileResult<()> {
-    for (column, number) in (first..).zip(numbers) {
-        sheet.write_number(at, column, number as f64)?;
-    }
-    Ok(())
 }
 
 /// Writes the share of repeats, unless there are no records.

@@ -6,6 +6,9 @@ use encoding_rs::{DecoderResult, GB18030, UTF_8};
 
 /// Number of bytes that are examined together.
 const PIECE: usize = 1 << 16;
+/// A text has at most one NUL character in this number of bytes, and one more. Some programs export a few into cells. In UTF-16, each line
+/// end contains one, and in a compressed file they are one byte in 256.
+const BYTES_PER_NUL: usize = 1_000;
 /// Replaces half of a character that UTF-16 writes in two halves. UTF-8 never contains this byte, so that the row is recognised as
 /// undecodable.
 const NO_CHARACTER: u8 = 0xff;
@@ -42,7 +45,8 @@ impl TextEncoding {
     }
 
     /// Finds the encoding of a whole file. A byte order mark decides; otherwise the file is UTF-8 if it is valid UTF-8, and otherwise UTF-8
-    /// or GB18030, whichever has fewer places that cannot be decoded. Returns `None` if the file contains NUL and is therefore not text.
+    /// or GB18030, whichever has fewer places that cannot be decoded. Returns `None` if the file contains so many NUL characters that it is
+    /// not text.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -69,8 +73,12 @@ impl TextEncoding {
         }
         let mut utf8 = EncodingFaults::of(UTF_8);
         let mut gb = EncodingFaults::of(GB18030);
+        let mut bytes = 0;
+        let mut nuls = 0;
         while read > 0 {
-            if piece[..read].contains(&0) {
+            bytes += read;
+            nuls += piece[..read].iter().filter(|byte| **byte == 0).count();
+            if nuls > 1 + bytes / BYTES_PER_NUL {
                 return Ok(None);
             }
             utf8.look(&piece[..read], false);

@@ -165,6 +165,13 @@ fn a_workbook_is_read_as_it_shows() {
 }
 
 #[test]
+fn a_nul_character_in_a_cell_does_not_refuse_the_file() {
+    let (_, rows) = read("编号,内容\n1,雁坪\0路\n2,松岗路\n".as_bytes());
+    assert_eq!(rows.iter().map(texts).collect::<Vec<_>>(), [["编号", "内容"], ["1", "雁坪\0路"], ["2", "松岗路"]]);
+    assert!(matches!(error_of("编\0号\0,\0\n".as_bytes()), TableError::Unknown));
+}
+
+#[test]
 fn files_that_are_not_tables_have_different_errors() {
     assert!(matches!(error_of(b""), TableError::NoHeader));
     assert!(matches!(error_of(b"\n\n , \n"), TableError::NoHeader));
