@@ -312,14 +312,14 @@ fn report(
         "method",
         "deleted",
         "precision",
-        "recall (found of all found)",
-        "recall (of the truth)",
+        "recall (of the repeats that any method found)",
+        "recall (of the true repeats)",
         "time, ms",
         "paper: precision",
-        "recall",
-        "time, ms",
+        "paper: recall",
+        "paper: time, ms",
     ];
-    let mut table = ReportTable::new("Records deleted.", &head);
+    let mut table = ReportTable::new("Deleted records.", &head);
     let mut points = Vec::new();
     for ((cleaned, scores), (name, precision, recall, paper_ms)) in methods.iter().zip(&scores).zip(PAPER) {
         table.rows.push(vec![
@@ -336,7 +336,7 @@ fn report(
         points.push((name.to_owned(), (scores.of_union, scores.precision)));
         points.push((format!("{name} (paper)"), (recall, precision)));
     }
-    let title = "Recall (found of all found) and precision of records deleted";
+    let title = "Recall (of the repeats that any method found) and precision of the deleted records";
     let leads = settings.channels.iter().find_map(|channel| match channel {
         Channel::MultiMd5(params) => Some(params),
         _ => None,
@@ -344,16 +344,17 @@ fn report(
     let multiple = leads.map(|params| {
         let MultiMd5Params { pre, t, share, lead_fields, .. } = params;
         format!(
-            "pre = {pre}, t = {t}, share = {share}, first {}, then words by falling frequency",
+            "pre = {pre}, t = {t}, share = {share}; the order of the parts is {}, then the words from the most frequent to \
+             the least frequent",
             lead_fields.join(", ")
         )
     });
     ExperimentReport {
         name: "md5",
         title: "single MD5, multiple MD5, and both",
-        question: "How many of the notices that a crawl brings again are removed by an MD5 of the whole record, by the MD5s of its \
-                   parts, and by the one after the other; how many are removed wrongly; and how long does it take? (MD5 in \
-                   agricultural data cleaning, 2008.)",
+        question: "A crawl collects some notices again. How many of the repeated notices are removed by an MD5 of the whole \
+                   record, by the MD5s of parts of the record, and by both methods one after the other? How many notices \
+                   are removed wrongly, and how long does each method take? (MD5 in agricultural data cleaning, 2008.)",
         setting: vec![
             (
                 "records",
@@ -380,16 +381,17 @@ fn reading(scores: &[MethodScores], methods: &[MethodDeletions]) -> Vec<String> 
     let cut: Vec<String> =
         cut.map(|(cleaned, (name, ..))| format!("{name} {}", thousands(cleaned.cut as u64))).collect();
     let cut = match cut.is_empty() {
-        true => format!("No limit cut a lookup short ({POSTINGS_PER_KEY} records a key)."),
+        true => format!("No lookup reached a limit ({POSTINGS_PER_KEY} records for each key)."),
         false => format!(
-            "Lookups that a limit cut short ({POSTINGS_PER_KEY} records a key), so that some of what the method would delete stays: \
+            "Lookups that reached a limit ({POSTINGS_PER_KEY} records for each key), so that the method keeps some repeats: \
              {}.",
             cut.join("; ")
         ),
     };
     let summary = format!(
-        "The first after the other finds {} of the truth, single alone {}, multiple alone {}. Single takes 1, the first after the \
-         other {:.1}, multiple {:.1} times as long; in the paper 1, {:.1} and {:.1}.",
+        "Single MD5 followed by multiple MD5 finds {} of the true repeats, single MD5 alone finds {}, and multiple MD5 alone \
+         finds {}. If the time of single MD5 alone is 1, both methods one after the other take {:.1} and multiple MD5 alone \
+         takes {:.1}; in the paper the values are 1, {:.1} and {:.1}.",
         percent(hybrid.of_truth),
         percent(single.of_truth),
         percent(multiple.of_truth),
@@ -403,23 +405,27 @@ fn reading(scores: &[MethodScores], methods: &[MethodDeletions]) -> Vec<String> 
 
 fn differs(setup: &ExperimentSetup) -> Vec<String> {
     let mut differs = vec![
-        "The paper kept its digests in a database and ran Java on a 2.4 GHz Pentium 4; here the service's index is in memory. The \
-         times are those of signing (from normalised fields) and of looking up and deleting, one thread; nothing is read from or \
-         written to a disk."
+        "The paper kept its digests in a database and used Java on a 2.4 GHz Pentium 4; here the index of the service is in \
+         memory. The times contain signing (from normalised fields), looking up and deleting, in one thread. The measured \
+         program does not read or write a disk."
             .to_owned(),
-        "Single MD5 does not need words, so cutting text into words counts for multiple MD5 alone.".into(),
-        "The paper found its precision by reading a sample, and could not know what no method found, so it measured \
-         recall against all that any method found, right or wrong; here the truth is known, and both are given."
+        "Single MD5 does not need words, so only the times of multiple MD5 contain the cutting of text into words.".into(),
+        "The authors of the paper read a sample to find the precision. They could not know the repeats that no method \
+         found. So they measured recall against all repeats that any method found, right or wrong. Here the true repeats \
+         are known, and the table has both recalls."
             .into(),
-        "The paper gives no t; here a match shares more than 5 fingerprints and at least half of the shorter list.".into(),
-        "All records are querying records; the paper's time window would select some of them.".into(),
+        "The paper gives no value of t. Here a match shares more than 5 fingerprints and at least half of the shorter list."
+            .into(),
+        "All records are compared with earlier records; the time window of the paper would select only some of them."
+            .into(),
     ];
     if setup.set.is_none() {
         differs.push(
-            "The notices are made up. Three in five repeat another, as in the paper's crawl; of these 84 % to the letter, 5 % \
-             with other marks, 7 % with other words, 4 % under another title; one matter in seventeen stands under the title, name \
-             and number of another. These shares are ours and decide the recall. Equal texts are always the same matter here, so \
-             that single MD5 cannot be wrong; in the paper it was now and then."
+            "The notices are made up. Three notices in five repeat another notice, as in the paper's crawl. Of these \
+             repeats, 84 % are equal in every letter, 5 % have other punctuation marks, 7 % have other words, and 4 % have \
+             another title. One matter in seventeen has the title, the name and the telephone number of another matter. We \
+             chose these shares, and they decide the recall. Here equal texts always concern the same matter, so single \
+             MD5 makes no mistake; in the paper it sometimes made one."
                 .into(),
         );
     }

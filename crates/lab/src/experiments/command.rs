@@ -104,17 +104,17 @@ fn scale(text: &str) -> Result<f64, String> {
 /// The experiments that can be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum ExperimentName {
-    /// Time to fingerprint with different hash functions
+    /// Time to compute fingerprints with different hash functions
     T2,
     /// Three algorithms on three topics
     T3,
-    /// Single-Pass clustering against filing under blocks
+    /// Single-Pass clustering compared with an index of blocks
     T4,
     /// Incremental lookups in MySQL, in MongoDB, and embedded
     T5,
     /// Single MD5, multiple MD5, and both
     Md5,
-    /// Tianwang's five algorithms
+    /// Comparison of the five algorithms of Tianwang
     Tianwang,
     /// All of them, in this order
     All,
@@ -290,7 +290,7 @@ fn write_all(
 
 fn introduction(args: &ExperimentArgs) -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let build = if cfg!(debug_assertions) { "a debug build, whose times say nothing" } else { "a release build" };
+    let build = if cfg!(debug_assertions) { "a debug build, whose times have no meaning" } else { "a release build" };
     let when = doppel_service::clock::now();
     let day = when.split('T').next().unwrap_or_default();
     let scale = if args.scale == 1.0 {
@@ -299,13 +299,13 @@ fn introduction(args: &ExperimentArgs) -> String {
         format!("{} of the documents' sizes", args.scale)
     };
     format!(
-        "# The experiments of the documents, repeated\n\n\
-         Written by `{}`{}; do not edit by hand. One run at {scale}, seed {}, {day}, by doppel {} ({build}) on {} with {cores} cores\
-         {}. Times of one table were taken in one process and may be compared with each other; on another machine, or a busier \
-         one, all of them are different.\n",
+        "# Repetition of the experiments in the documents\n\n\
+         The command `{}` writes this page; do not edit it by hand.{} The figures come from one run at {scale}, with seed \
+         {}, on {day}, by doppel {} ({build}) on an {} with {cores} cores.{} One process measured all times of one table, \
+         so these times may be compared with each other. Another machine, or a busier machine, gives other times.\n",
         command(args),
         if args.mysql.is_some() {
-            " (`scripts/acceptance experiments` starts the servers that it needs, and runs it)"
+            " `scripts/acceptance experiments` starts the servers that the command needs, and runs the command."
         } else {
             ""
         },
@@ -337,6 +337,6 @@ fn load() -> String {
     let load = text.split(' ').next().and_then(|load| load.parse::<f64>().ok());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let Some(load) = load else { return String::new() };
-    let busy = if load > cores as f64 + 0.5 { ": busy with other work" } else { "" };
-    format!(" (load average {load:.1} at the end{busy})")
+    let busy = if load > cores as f64 + 0.5 { ", because the machine was busy with other work" } else { "" };
+    format!(" The load average was {load:.1} at the end{busy}.")
 }

@@ -131,27 +131,43 @@ fn report(setup: &ExperimentSetup, sizes: &[usize], times: &[StepTimes], words: 
     let whole: Vec<_> = live.map(|(one, times)| (one, &times.whole[..])).collect();
     ExperimentReport {
         name: "t2",
-        title: "time to fingerprint with different hash functions",
-        question: "How long do the fingerprints of up to 30,000 petitions take with the hash function of the usual public Simhash code \
-                   (`classic`), BKDR, CityHash64 (`city64`), and MurmurHash3? (Improved Simhash, 2015, experiment T2.)",
+        title: "time to compute fingerprints with different hash functions",
+        question: "How long does it take to compute the fingerprints of up to 30,000 petitions with four hash functions: the \
+                   function of the usual public Simhash code (`classic`), BKDR, CityHash64 (`city64`), and MurmurHash3? \
+                   (Improved Simhash, 2015, experiment T2.)",
         setting: vec![
             ("records", setup.origin()),
             ("words hashed", thousands(words)),
-            ("rounds", format!("{ROUNDS} in each sixth of the records, functions by turns, the fastest round counts; one thread")),
+            (
+                "rounds",
+                format!(
+                    "{ROUNDS} for each sixth of the records; the functions take turns, and the fastest round counts; one \
+                     thread"
+                ),
+            ),
         ],
         tables: vec![
-            table("Hashing alone: milliseconds to hash every word of so many records.", sizes, &hashing),
-            table("The whole way: milliseconds from normalised fields to fingerprints.", sizes, &whole),
+            table("Only hashing: milliseconds to hash every word of the given number of records.", sizes, &hashing),
+            table("All steps: milliseconds from normalised fields to fingerprints.", sizes, &whole),
         ],
-        figures: vec![figure("t2-hashing.svg", "Time to hash the words", sizes, &hashing), figure("t2-whole.svg", "Time to fingerprint", sizes, &whole)],
+        figures: vec![
+            figure("t2-hashing.svg", "Time to hash the words", sizes, &hashing),
+            figure("t2-whole.svg", "Time to compute the fingerprints", sizes, &whole),
+        ],
         reading: reading(times),
         differs: vec![
-            "The document's times are lost in our copy; what is known is the order: CityHash64 fastest, the public code's own hash slowest.".into(),
-            "The document ran Java 7 on an i7-4500U with another segmenter; here it is Rust on this machine.".into(),
-            "BKDR is measured raw, as the document stretched it to 64 bits, and with the finaliser that a live channel uses: raw \
-             BKDR leaves the upper bits of short words empty, which makes it useless for blocks.".into(),
-            "The whole way computes CityHash64 of every word once in any case, for it names words everywhere in the service; \
-             so the other functions pay for it too.".into(),
+            "Our copy of the document does not contain the times. It contains the order: CityHash64 is the fastest \
+             function, and the hash function of the public code is the slowest."
+                .into(),
+            "The document used Java 7 on an i7-4500U with another segmenter; this run used Rust on the machine named \
+             above."
+                .into(),
+            "BKDR is measured in two forms: raw, as the document extended it to 64 bits, and with the finaliser that a \
+             channel of the service uses. Raw BKDR leaves the upper bits of short words empty, so blocks cannot use it."
+                .into(),
+            "All steps together compute CityHash64 of every word once for every function, because the service \
+             identifies words by this hash. The times of the other functions therefore include this cost."
+                .into(),
         ],
     }
 }
@@ -190,11 +206,12 @@ fn reading(times: &[StepTimes]) -> Vec<String> {
     let shares = CONTENDERS.iter().zip(times).filter(|(one, _)| one.channel.is_some());
     let share = shares.map(|(_, times)| last(&times.hashing) / last(&times.whole)).fold(0.0, f64::max);
     vec![format!(
-        "From fastest to slowest, hashing alone, those within {} of each other together: {}. Hashing is at most {} of the whole way, most of which is cutting text into \
-         words: the choice of a hash function hardly shows in the time to fingerprint, and is better made by how evenly it fills \
-         the blocks.",
-        percent(ALIKE),
+        "The order of the functions from fastest to slowest, for hashing only, is: {}. Functions whose times differ by at \
+         most {} share a place. Hashing takes at most {} of the time of all steps; cutting the text into words takes most \
+         of the time. The choice of a hash function therefore hardly changes the time to compute fingerprints. Choose the \
+         function that fills the blocks most evenly.",
         ranked(&order),
+        percent(ALIKE),
         percent(share)
     )]
 }

@@ -255,11 +255,12 @@ fn report(
         "recall",
         "precision",
         "recall in the document",
-        "precision there",
+        "precision in the document",
     ];
     let captions = [
-        "Records detected among records of other topics, by topic and algorithm.",
-        "The same among other records of the same topic, which is harder and not in the document.",
+        "Records that each algorithm detects among records of other topics.",
+        "Records that each algorithm detects among other records of the same topic. This task is harder, and the document \
+         does not have it.",
     ];
     let mut tables = captions.map(|caption| ReportTable::new(caption, &head));
     for (topic, algorithm, counted) in counted {
@@ -292,8 +293,9 @@ fn report(
     ExperimentReport {
         name: "t3",
         title: "three algorithms on three topics",
-        question: "How many of the records that are known to be similar are detected, and how many of the detected are: I-Match, plain \
-                   Simhash (its own hash, no weights of fields), improved Simhash? (Improved Simhash, 2015, experiment T3.)",
+        question: "How many of the similar records does each algorithm detect (recall), and how many of the detected records \
+                   are correct (precision)? The algorithms are I-Match, plain Simhash (with its own hash function, without \
+                   weights of fields) and improved Simhash. (Improved Simhash, 2015, experiment T3.)",
         setting: vec![("records", setup.origin()), ("topics", sizes.collect::<Vec<_>>().join("; "))],
         tables: tables.into(),
         figures: vec![figure],
@@ -312,15 +314,19 @@ fn reading(counted: &[(&TopicRecords, &TopicAlgorithm, TopicCounts)]) -> Vec<Str
         format!("All topics together, recall / precision: {}.", listed(&others)),
         format!("Among records of the same topic: {}.", listed(&same)),
         match cut.is_empty() {
-            true => format!("No limit cut a lookup short ({POSTINGS_PER_KEY} records a key, {MAX_CANDIDATES} candidates a record)."),
+            true => format!(
+                "No lookup reached a limit ({POSTINGS_PER_KEY} records for each key, {MAX_CANDIDATES} candidates for each \
+                 record)."
+            ),
             false => format!(
-                "Lookups that a limit cut short ({POSTINGS_PER_KEY} records a key, {MAX_CANDIDATES} candidates a record), so that \
-                 some of what the algorithm would detect is missing: {}.",
+                "Lookups that reached a limit ({POSTINGS_PER_KEY} records for each key, {MAX_CANDIDATES} candidates for \
+                 each record), so that the algorithm misses some records: {}.",
                 cut.join("; ")
             ),
         },
-        "Plain Simhash's own hash fills few bits of short words, so that fingerprints of unrelated records lie near each other: that \
-         finds more of the similar records, and takes many others for such."
+        "The hash function of plain Simhash fills few bits of short words, so the fingerprints of unrelated records have a \
+         small distance. Plain Simhash therefore finds more of the similar records, and it also reports many records that \
+         are not similar."
             .into(),
     ]
 }
@@ -352,20 +358,26 @@ fn sums<'a>(
 
 fn differs(setup: &ExperimentSetup) -> Vec<String> {
     let mut differs = vec![
-        "Whether the document's 300 similar records are of each topic or of all is not clear from our copy; here they are of each.".to_owned(),
-        "The document does not say how it labelled; here a detected record is correct only when it is found like a record of its \
-         own group, which is stricter than being one of the 300."
+        "Our copy does not say clearly whether the document has 300 similar records for each topic or for all topics \
+         together; here each topic has 300."
+            .to_owned(),
+        "The document does not say how its authors labelled the records. Here a detected record is correct only if the \
+         algorithm finds it similar to a record of the same group. This rule is stricter than the rule that the record is \
+         one of the 300."
             .into(),
-        "I-Match takes its words by their frequency among the records compared; the document took those of a public lexicon.".into(),
-        "Every algorithm runs alone, without the exact stage; \"doppel's default\" is the service as it comes (Simhash, shingles, exact \
-         stage, verification), and not in the document."
+        "I-Match selects words by their frequency in the compared records; the document used the frequencies of a public \
+         lexicon."
+            .into(),
+        "Every algorithm runs alone, without the exact stage. \"doppel's default\" is the service with its default \
+         settings (Simhash, shingles, exact stage, verification); the document does not have it."
             .into(),
     ];
     if setup.set.is_none() {
         differs.push(
-            "The records are made up. One group in eight is of exact copies; in the others sentences are dropped, moved, quoted or \
-             reworded, up to what only a reader recognises. That is presumably harder than the records on which the document found \
-             a recall of about 90 %. 教育 is the generator's 教育文体, 城市管理 its 噪声扰民 and 环境保护."
+            "The records are made up. One group in eight consists of exact copies. In the other groups the generator \
+             drops, moves, quotes or rewords sentences; only a reader recognises the most changed copies. These records \
+             are presumably harder than the records on which the document found a recall of about 90 %. The topic 教育 \
+             is the generator's topic 教育文体, and the topic 城市管理 is its topics 噪声扰民 and 环境保护."
                 .into(),
         );
     }

@@ -196,14 +196,15 @@ fn report(setup: &ExperimentSetup, measured: &[SizeMeasurement]) -> ExperimentRe
     let head = [
         "records",
         "Single-Pass, ms",
-        "its comparisons",
+        "comparisons of Single-Pass",
         "block index, ms",
         "block join, ms",
         "pairs within 3 bits",
-        "parted by Single-Pass",
+        "pairs separated by Single-Pass",
         "document",
     ];
-    let mut table = ReportTable::new("Time to find all that is within 3 bits of each other.", &head);
+    let mut table =
+        ReportTable::new("Time to find all pairs of records whose fingerprints differ by at most 3 bits.", &head);
     for one in measured {
         table.rows.push(vec![
             thousands(one.records as u64),
@@ -225,26 +226,40 @@ fn report(setup: &ExperimentSetup, measured: &[SizeMeasurement]) -> ExperimentRe
     let title = "Single-Pass and blocks, by number of records";
     ExperimentReport {
         name: "t4",
-        title: "Single-Pass clustering against filing under blocks",
-        question: "How does the time to find all near-duplicates of a batch grow with the number of records, for Single-Pass \
-                   clustering and for filing fingerprints under four blocks of 16 bits? (Improved Simhash, 2015, experiment T4.)",
+        title: "Single-Pass clustering compared with an index of blocks",
+        question: "How does the time to find all near-duplicates of a batch grow with the number of records? The experiment \
+                   compares Single-Pass clustering with an index that files each fingerprint under four blocks of 16 bits. \
+                   (Improved Simhash, 2015, experiment T4.)",
         setting: vec![
             ("records", setup.origin()),
-            ("fingerprints", "improved Simhash of the records' texts, radius 3; made beforehand, not timed".into()),
-            ("threads", "Single-Pass and the block index one, the join all cores".into()),
+            (
+                "fingerprints",
+                "improved Simhash of the records' texts, radius 3; computed before the measurement and not part of the \
+                 times"
+                    .into(),
+            ),
+            ("threads", "Single-Pass and the block index use one thread, the join uses all cores".into()),
         ],
         tables: vec![table],
         figures: vec![ReportChart { file: "t4.svg".into(), alt: title.into(), svg: plot(title, records, ChartAxis::logarithmic("ms"), &lines) }],
         reading: reading(measured),
         differs: vec![
-            "The document's times and its sizes are lost in our copy.".into(),
-            "The document's blocks are filed in order and looked up as the block index does it; the join, which the service uses for \
-             batches, is not in the document."
+            "Our copy of the document does not contain the times and the numbers of records.".into(),
+            "The document files fingerprints under blocks in the order of the records and looks them up, as the block index \
+             does. The document does not have the join, which the service uses for batches."
                 .into(),
-            "Made-up records are others at each size, of which a tenth repeat another; of files each size takes the first.".into(),
-            "The block index also files each record's digest, as in the service.".into(),
-            "The block index proposes at most 256 records to each, as in the service; beyond that pairs are not reported.".into(),
-            format!("Single-Pass is left out above {} records: its time grows with the square.", thousands(setup.size(SINGLE_PASS, 1_000))),
+            "Each size has other made-up records, and a tenth of them repeat another record. If the records come from \
+             files, each size takes the first records of the files."
+                .into(),
+            "The block index also files the digest of each record, as the service does.".into(),
+            "The block index proposes at most 256 records for each record, as the service does. It does not report further \
+             pairs."
+                .into(),
+            format!(
+                "Single-Pass does not run on more than {} records, because its time grows with the square of the number of \
+                 records.",
+                thousands(setup.size(SINGLE_PASS, 1_000))
+            ),
         ],
     }
 }
@@ -257,8 +272,9 @@ fn reading(measured: &[SizeMeasurement]) -> Vec<String> {
     };
     let worst = one.records as u64 * (one.records as u64 - 1) / 2;
     vec![format!(
-        "At {} records Single-Pass takes {:.0} times as long as the block index and {:.0} times as long as the join; it made {} \
-         of at most {} comparisons, opened {} clusters, and parted {} pairs that the others find.",
+        "With {} records Single-Pass takes {:.0} times as long as the block index and {:.0} times as long as the join. \
+         Single-Pass made {} of at most {} comparisons, opened {} clusters, and separated {} pairs that the other two \
+         methods find.",
         thousands(one.records as u64),
         seconds / one.index.0,
         seconds / one.join.0,

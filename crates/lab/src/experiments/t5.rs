@@ -328,7 +328,7 @@ impl From<StoreError> for ExperimentError {
     }
 }
 
-const QUESTIONS: [&str; 3] = ["any similar?", "all similar", "insert"];
+const QUESTIONS: [&str; 3] = ["is any similar", "list all similar", "insert"];
 
 fn report(
     setup: &ExperimentSetup,
@@ -339,14 +339,14 @@ fn report(
     let (stock, new) = records;
     let head = [
         "store",
-        "any similar?, ms",
-        "all similar, ms",
+        "is any similar, ms",
+        "list all similar, ms",
         "insert, ms",
-        "records with similar",
-        "similar listed",
+        "records with similar records",
+        "similar records listed",
         "document",
     ];
-    let mut table = ReportTable::new("A new record, mean (median) of milliseconds.", &head);
+    let mut table = ReportTable::new("Milliseconds for a new record: mean (median).", &head);
     for (name, asked) in names.iter().zip(asked) {
         let cells = (0..QUESTIONS.len()).map(|question| {
             let mut seconds: Vec<f64> = asked.iter().map(|one| one.seconds[question]).collect();
@@ -370,38 +370,49 @@ fn report(
             .collect(),
     });
     let lines: Vec<PlotLine> = lines.collect();
-    let x = ChartAxis::linear("1 any similar?   2 all similar   3 insert");
+    let x = ChartAxis::linear("1 is any similar   2 list all similar   3 insert");
     let title = "Mean time of a new record, by store";
     let y = ChartAxis::logarithmic("ms");
     ExperimentReport {
         name: "t5",
         title: "incremental lookups in MySQL, in MongoDB, and embedded",
-        question: "How long does it take to ask, of a record that comes in, whether any record is similar, and which are, and to file \
-                   it: in a MySQL table of blocks, in MongoDB documents of blocks, and in the embedded store? (Improved Simhash, \
-                   2015, experiment T5.)",
+        question: "When a record arrives, how long does it take to find out whether any record is similar, to list all similar \
+                   records, and to insert the new record? The experiment compares a MySQL table of blocks, MongoDB \
+                   documents of blocks, and the embedded store. (Improved Simhash, 2015, experiment T5.)",
         setting: vec![
             ("records", setup.origin()),
-            ("filed beforehand", thousands(stock as u64)),
-            ("new records", format!("{}, in one after the other by turns, every other one asked the second question first; one client, over loopback", thousands(new as u64))),
+            ("records inserted before the measurement", thousands(stock as u64)),
+            (
+                "new records",
+                format!(
+                    "{}, one after the other; the three stores take turns; every other record asks the second question \
+                     first; one client, over loopback",
+                    thousands(new as u64)
+                ),
+            ),
         ],
         tables: vec![table],
         figures: vec![ReportChart { file: "t5.svg".into(), alt: title.into(), svg: plot(title, x, y, &lines) }],
         reading: reading(asked),
         differs: vec![
-            "The document's times and its table are lost in our copy; it found MongoDB faster, and said without measuring that \
-             inserts are slightly faster too."
+            "Our copy of the document does not contain the times and the table. The document found that MongoDB is faster. \
+             It also says, without a measurement, that inserts are slightly faster."
                 .into(),
-            "The table holds fingerprints and names alone; the stores keep the records, and registering looks up and inserts as one \
-             atomic step, in MongoDB a transaction acknowledged by a majority. So their insert is more work, not only another store."
+            "The MySQL table holds only fingerprints and names; the stores keep the records. Registering looks up and \
+             inserts in one atomic step; in MongoDB this step is a transaction that a majority acknowledges. An insert into \
+             a store is therefore more work than an insert into the table."
                 .into(),
-            "The MySQL server compares the fingerprints itself (`BIT_COUNT`) and sends only what is similar; the MongoDB store reads the \
-             pages of the four blocks and compares in the service, as the document's program did, and reads the records found."
+            "The MySQL server compares the fingerprints itself (`BIT_COUNT`) and sends only the similar ones. The MongoDB \
+             store reads the pages of the four blocks, compares the fingerprints in the service, as the document's program \
+             did, and reads the records that it finds."
                 .into(),
-            "A page of a block holds at most 128 entries, where the document keeps one document a block value.".into(),
-            "The servers are as they come, on the same machine; with the stock in memory no disk is read. The embedded store has its \
-             index in the process and no wire to cross; it is not in the document."
+            "A page of a block holds at most 128 entries; the document keeps one MongoDB document for each value of a block."
                 .into(),
-            "Records are fingerprinted beforehand; the times are those of the stores.".into(),
+            "The servers have their default settings and run on the same machine. All earlier records are in memory, so \
+             lookups do not read the disk. The embedded store has its index in the process and needs no connection; the \
+             document does not have it."
+                .into(),
+            "The fingerprints are computed before the measurement; the times are the times of the stores.".into(),
         ],
     }
 }
@@ -426,10 +437,11 @@ fn reading(asked: &[Vec<QueryAnswers>]) -> Vec<String> {
         mysql == mongodb && mongodb == embedded && mysql.0 == (mysql.1 > 0)
     });
     vec![
-        format!("The three give the same answers for {} of {} new records.", agree.count(), new),
+        format!("The three stores give the same answers for {} of {} new records.", agree.count(), new),
         format!(
-            "Against the MySQL table, the MongoDB store takes {:.2} times as long to say whether any is similar, {:.2} times to list \
-             all, {:.2} times to file; the embedded store {:.3}, {:.3} and {:.2} times.",
+            "The MongoDB store takes {:.2} times as long as the MySQL table to find out whether any record is similar, \
+             {:.2} times as long to list all similar records, and {:.2} times as long to insert a record. The embedded \
+             store takes {:.3}, {:.3} and {:.2} times as long as the MySQL table.",
             ratio(mongodb, mysql, 0),
             ratio(mongodb, mysql, 1),
             ratio(mongodb, mysql, 2),

@@ -132,18 +132,21 @@ fn report(setup: &ExperimentSetup, records: usize, default: u32, runs: &[Algorit
     let title = "Recall of pairs by the number of keywords";
     ExperimentReport {
         name: "tianwang",
-        title: "Tianwang's five algorithms side by side",
-        question: "Which of the five conditions under which the Tianwang search engine calls two pages mirrors finds most of the true \
-                   pairs, and how many of those it finds are true? (Web page de-duplication, reference article.)",
+        title: "comparison of the five algorithms of Tianwang",
+        question: "The search engine Tianwang has five conditions under which two pages count as mirrors. Which condition finds \
+                   the most true pairs, and how many of the pairs that it finds are true? (Web page de-duplication, \
+                   reference article.)",
         setting: vec![("records", setup.origin()), ("compared", thousands(records as u64))],
         tables: vec![five, table],
         figures: vec![ReportChart { file: "tianwang.svg".into(), alt: title.into(), svg: plot(title, ChartAxis::linear("N"), recall, &lines) }],
         reading: reading(&defaults),
         differs: vec![
-            "The article gives no figures of the five, nor N and ε; and its formula of SIM is lost in our copy; Σ(a − b)² / (Σa² + Σb²) has \
-             the properties it states: 0 for equal vectors, 1 for orthogonal ones.".into(),
-            "The records are petitions and not web pages: no layout, shorter texts, and so few words that occur more than once; \
-             ties are broken by the words' bytes."
+            "The article gives no figures of the five algorithms and no values of N and ε. Our copy does not contain its \
+             formula of SIM. The formula Σ(a − b)² / (Σa² + Σb²) has the properties that the article states: the value is 0 \
+             for equal vectors and 1 for orthogonal vectors."
+                .into(),
+            "The records are petitions and not web pages. They have no layout and shorter texts, so few words occur more \
+             than once. Words of equal frequency are sorted by their bytes."
                 .into(),
             "Each algorithm runs alone, without the exact stage and without verification.".into(),
         ],
@@ -157,10 +160,11 @@ fn find_run<'a>(runs: &'a [AlgorithmRun], name: &str, n: u32) -> Option<&'a Algo
 fn reading(defaults: &[&AlgorithmRun]) -> Vec<String> {
     let order = [("tianwang2", "tianwang5"), ("tianwang3", "tianwang2"), ("tianwang4", "tianwang5")];
     let best = defaults.iter().max_by(|a, b| a.quality.f1.total_cmp(&b.quality.f1));
-    let best = best.map(|run| format!("The best of the five by F1 is {}. ", run.name)).unwrap_or_default();
+    let best = best.map(|run| format!("The algorithm {} has the best F1 of the five. ", run.name)).unwrap_or_default();
+    let [first, second, third] = order.map(|(inner, outer)| pairs_outside(defaults, inner, outer));
     vec![format!(
-        "{best}As the article says, 2 is stricter than 5, 3 than 2, and 4 than 5: {}.",
-        order.map(|(inner, outer)| pairs_outside(defaults, inner, outer)).join(", ")
+        "{best}The article says that algorithm 2 is stricter than 5, algorithm 3 is stricter than 2, and algorithm 4 is \
+         stricter than 5. In the results {first}, {second}, and {third}."
     )]
 }
 
@@ -169,5 +173,5 @@ fn pairs_outside(defaults: &[&AlgorithmRun], inner: &str, outer: &str) -> String
     let [inner, outer] = [inner, outer].map(|name| defaults.iter().find(|run| run.name == name));
     let (Some(inner), Some(outer)) = (inner, outer) else { return String::new() };
     let outside = inner.pairs.keys().filter(|pair| !outer.pairs.contains_key(pair)).count();
-    format!("{outside} of the pairs of {} are not among those of {}", inner.name, outer.name)
+    format!("{outside} pairs of {} are missing among the pairs of {}", inner.name, outer.name)
 }

@@ -31,7 +31,7 @@ async fn t5_asks_all_three_stores_alike_and_leaves_nothing_on_the_servers() {
     let output = command.args(["--scale", "0.02", "--out"]).arg(folder.path()).output().expect("it runs");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains("The three give the same answers for 40 of 40 new records."), "{text}");
+    assert!(text.contains("The three stores give the same answers for 40 of 40 new records."), "{text}");
     let rows: Vec<Vec<&str>> = text
         .lines()
         .filter(|line| {
@@ -91,7 +91,7 @@ async fn all_experiments_are_written_to_one_file_that_says_how_it_was_made() {
                 .all(|file| written.contains(&format!("](experiments/{file})")))
         );
     }
-    let said = ["Written by `doppel-lab experiment all", "seed 1", "cores"];
+    let said = ["The command `doppel-lab experiment all", "seed 1", "cores"];
     assert!(said.iter().all(|words| written.contains(words)), "{written}");
     assert!(
         !written.contains(mysql.url()) && !written.contains(mongo.uri()),
