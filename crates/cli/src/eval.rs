@@ -30,7 +30,7 @@ use doppel_core::schemes::profile::Profile;
 use doppel_engine::Engine;
 use doppel_engine::runner::TaskRunner;
 use doppel_eval::dataset::LabelledSet;
-use doppel_eval::events::fitting::{choose_bounds, event_table, leave_one_source_out, left_out_figures, model_figures};
+use doppel_eval::events::fitting::{FittingPairs, choose_bounds, event_table, left_out_figures, model_figures};
 use doppel_eval::events::measure_folders;
 use doppel_eval::metrics::PairQuality;
 use doppel_eval::run::{EvaluationReport, evaluate, evaluate_with_statistics};
@@ -217,7 +217,7 @@ fn run_events(args: &EvalArgs) -> anyhow::Result<ExitCode> {
     let folders = args.sets.iter().map(PathBuf::as_path);
     let sets = measure_folders(names(&args.sets).into_iter().zip(folders))?;
     let figures = if args.leave_one_out {
-        let folds = leave_one_source_out(&sets);
+        let folds = FittingPairs::of(&sets)?.leave_one_source_out();
         left_out_figures(&sets, &folds, choose_bounds(&sets, &folds))
     } else {
         model_figures(&sets, &EventModel::shipped())

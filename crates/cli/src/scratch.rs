@@ -137,6 +137,7 @@ fn remove_empty(folders: &[PathBuf]) {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
@@ -163,11 +164,14 @@ mod tests {
         assert!(ScratchFolder::within(Path::new("/proc/nowhere")).is_err());
     }
 
-    /// Removes a folder in many rounds, while another thread creates the paths of 0, 1 and so on until it fails.
+    const MOST_ROUNDS: usize = 1_000;
+
+    /// Removes a folder in `rounds`, while another thread creates the paths of 0, 1 and so on until it fails. Makes more rounds until the
+    /// other thread has failed at least once, which depends on the scheduler.
     fn removes_it_beside(rounds: usize, wait_for: &str, path: impl Fn(&Path, usize) -> PathBuf + Sync) {
         let parent = tempfile::tempdir().unwrap();
-        let mut refused = 0;
-        for _ in 0..rounds {
+        let refused = Cell::new(0);
+        for _ in (0..MOST_ROUNDS).take_while(|round| *round < rounds || refused.get() == 0) {
             let scratch = ScratchFolder::within(parent.path()).unwrap();
             let stop = AtomicBool::new(false);
             std::thread::scope(|scope| {
@@ -184,7 +188,7 @@ mod tests {
                 scratch.remove();
                 stop.store(true, Ordering::Relaxed);
                 if writer.join().unwrap() {
-                    refused += 1;
+                    refused.set(refused.get() + 1);
                     assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0, "something is left");
                 } else {
                     // The other thread has created no file so far, or has created all files again.
@@ -192,7 +196,7 @@ mod tests {
                 }
             });
         }
-        assert!(refused > 0, "nobody ever wrote while it was removed");
+        assert!(refused.get() > 0, "nobody ever wrote while it was removed");
     }
 
     #[test]

@@ -9,9 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use doppel_core::events::EventModel;
 use doppel_eval::dataset::LabelledSet;
-use doppel_eval::events::fitting::{
-    choose_bounds, event_table, fit_pairs, leave_one_source_out, left_out_figures, model_figures,
-};
+use doppel_eval::events::fitting::{FittingPairs, choose_bounds, event_table, left_out_figures, model_figures};
 use doppel_eval::events::measure_folders;
 use doppel_eval::evidence::fitting::{evaluate_model, fit_model, leave_one_out, leave_one_out_models, table};
 use doppel_eval::evidence::{MeasuredSet, measure};
@@ -53,10 +51,11 @@ fn indented_sets(table: &str) -> String {
 
 pub(crate) fn fit_events(folders: &[PathBuf], out: Option<&Path>, date: &str) -> anyhow::Result<()> {
     let sets = measure_folders(folders.iter().map(|folder| (folder_name(folder), folder.as_path())))?;
-    let folds = leave_one_source_out(&sets);
+    let fitting = FittingPairs::of(&sets)?;
+    let folds = fitting.leave_one_source_out();
     let bounds = choose_bounds(&sets, &folds);
     let left_out = event_table(&left_out_figures(&sets, &folds, bounds));
-    let model = EventModel::new(fit_pairs(&sets, |_, _| true), bounds.join, bounds.bands);
+    let model = EventModel::new(fitting.fit(), bounds.join, bounds.bands);
     let fitted = event_table(&model_figures(&sets, &model));
     let mut stdout = std::io::stdout().lock();
     writeln!(
@@ -65,7 +64,7 @@ pub(crate) fn fit_events(folders: &[PathBuf], out: Option<&Path>, date: &str) ->
     )?;
     let Some(out) = out else { return Ok(()) };
     let names: Vec<&str> = sets.iter().map(|set| set.events.name.as_str()).collect();
-    let pairs: usize = sets.iter().map(|set| set.pairs.iter().filter(|pair| pair.same.is_some()).count()).sum();
+    let pairs = fitting.count();
     let provenance = format!(
         "# Coefficients of the event model, in log-odds. Written by `doppel-lab fit-events`.\n\n[provenance]\ndate = {date:?}\n\
          sets = {names:?}\npairs = {pairs}\nleft_one_source_out = '''\n{left_out}'''\n\n"

@@ -12,9 +12,9 @@ use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 
 use super::cluster::RecordPair;
-use super::collection::{EventCollection, RecordParts, WeighedRecord};
+use super::collection::{EventCollection, WeighedRecord};
 use super::model::EventModel;
-use super::pair::{PairMeasure, PairRanks};
+use super::pair::pair_features;
 use super::rarity::CodeSet;
 
 /// A list of candidates: its length, and the power of the rarities in its score.
@@ -46,7 +46,8 @@ pub(super) struct EventCandidate {
     pub(super) record: u32,
     /// Cosine of the powers of the rarities, 0 to 1, of the pairs of characters under which both are filed.
     pub(super) score: f32,
-    pub(super) measure: PairMeasure,
+    /// The log-odds that both report one event.
+    pub(super) log_odds: f64,
 }
 
 /// A record that shares a filed pair of characters, with its score in one list.
@@ -140,21 +141,6 @@ impl CandidateIndex {
         pairs
     }
 
-    /// Returns the log-odds of a pair; `None` if neither is a candidate of the other.
-    pub(super) fn log_odds(&self, model: &EventModel, a: u32, b: u32) -> Option<f64> {
-        Some(self.measure(a, b)?.ranked(model, &self.ranks(a, b)))
-    }
-
-    /// Returns the places of two records among the candidates of each other.
-    pub(super) fn ranks(&self, a: u32, b: u32) -> PairRanks {
-        let nearest = [a, b].map(|record| self.by_rule[NEAREST].list(record));
-        PairRanks {
-            background: largest(nearest.map(|list| list.last().map(|last| last.score))),
-            best: largest(nearest.map(|list| list.first().map(|first| first.score))),
-            inverse_ranks: [inverse(rank(nearest[0], b)), inverse(rank(nearest[1], a))],
-        }
-    }
-
     /// Adds records of the collection. Returns the records whose lists changed. O(records × [`MAX_HOLDERS`]), on all threads. `progress`
     /// gets the number of measured pairs and the number of all pairs.
     pub(super) fn insert(
@@ -226,25 +212,28 @@ impl CandidateIndex {
     ) -> Vec<u32> {
         let mut unknown: Vec<RecordPair> = Vec::new();
         for (record, list) in new_lists.iter().flatten() {
-            let unmeasured = list.iter().filter(|(other, _)| self.measure(*record, *other).is_none());
+            let unmeasured = list.iter().filter(|(other, _)| self.log_odds(*record, *other).is_none());
             unknown.extend(unmeasured.map(|(other, _)| [*record.min(other), *record.max(other)]));
         }
         unknown.par_sort_unstable();
         unknown.dedup();
-        let mut measured: Vec<PairMeasure> = Vec::with_capacity(unknown.len());
+        let mut measured: Vec<f64> = Vec::with_capacity(unknown.len());
         for some in unknown.chunks(PAIRS_AT_ONCE) {
             progress(measured.len(), unknown.len());
-            measured.par_extend(some.par_iter().map(|[a, b]| PairMeasure::of(collection, model, *a, *b)));
+            measured.par_extend(
+                some.par_iter()
+                    .map(|[a, b]| model.log_odds(&pair_features(collection.parts(*a), collection.parts(*b)))),
+            );
         }
         progress(unknown.len(), unknown.len());
         let made = new_lists.map(|lists| {
             let made = lists.into_iter().map(|(record, list)| {
                 let candidates = list.into_iter().map(|(other, score)| {
-                    let known = self.measure(record, other).or_else(|| {
+                    let known = self.log_odds(record, other).or_else(|| {
                         let at = unknown.binary_search(&[record.min(other), record.max(other)]).ok()?;
                         Some(measured[at])
                     });
-                    EventCandidate { record: other, score, measure: known.unwrap_or_default() }
+                    EventCandidate { record: other, score, log_odds: known.unwrap_or_default() }
                 });
                 (record, candidates.collect())
             });
@@ -262,11 +251,11 @@ impl CandidateIndex {
         changed
     }
 
-    /// Returns the measurement of a pair that is in one of the lists.
-    fn measure(&self, a: u32, b: u32) -> Option<PairMeasure> {
+    /// Returns the log-odds of a pair; `None` if neither is a candidate of the other.
+    pub(super) fn log_odds(&self, a: u32, b: u32) -> Option<f64> {
         let lists = self.by_rule.iter().flat_map(|lists| [(lists.list(a), b), (lists.list(b), a)]);
         let mut found = lists.filter_map(|(list, other)| list.iter().find(|candidate| candidate.record == other));
-        found.next().map(|candidate| candidate.measure)
+        found.next().map(|candidate| candidate.log_odds)
     }
 
     /// Looks up some records, on all threads. Records in `is_new` get lists of their own and are in no `listed_in`.
@@ -317,16 +306,6 @@ impl LookupBuffer {
     }
 }
 
-/// A record that is compared with the collection as if it was in it.
-pub(super) struct ProbeRecord<'a> {
-    id: &'a str,
-    /// Its position, if it is in the collection.
-    own: Option<u32>,
-    /// The nearest records.
-    best: Vec<ScoredRecord>,
-    scores: HashMap<u32, f32>,
-}
-
 impl CandidateIndex {
     /// Returns the records that share a filed pair of characters with a text, except one, with their scores.
     fn proposals(
@@ -360,41 +339,6 @@ impl CandidateIndex {
         });
         scored.collect()
     }
-
-    /// Finds the candidates of a record that need not be in the collection.
-    pub(super) fn probe<'a>(&self, collection: &EventCollection, parts: RecordParts<'a>) -> ProbeRecord<'a> {
-        let own = collection.position(&parts.record.id);
-        let proposals = self.proposals(collection, parts.weighed, own, &mut LookupBuffer::of(collection));
-        let mut best: Vec<ScoredRecord> = proposals.iter().map(|(other, scores)| (*other, scores[NEAREST])).collect();
-        let scores = best.iter().copied().collect();
-        keep_best(collection, &mut best, RULES[NEAREST].candidates);
-        ProbeRecord { id: &parts.record.id, own, best, scores }
-    }
-
-    /// Returns the places of a probe and a record among the candidates of each other.
-    pub(super) fn probe_ranks(&self, collection: &EventCollection, probe: &ProbeRecord<'_>, other: u32) -> PairRanks {
-        let most = RULES[NEAREST].candidates;
-        let list = self.by_rule[NEAREST].list(other).iter();
-        let others = list.filter(|candidate| Some(candidate.record) != probe.own);
-        let mut scores: Vec<f32> = others.clone().map(|candidate| candidate.score).collect();
-        let mut rank = None;
-        if let Some(score) = probe.scores.get(&other) {
-            let better = others.filter(|candidate| {
-                let by_score = candidate.score.total_cmp(score);
-                by_score.then_with(|| probe.id.cmp(&collection.record(candidate.record).id)).is_gt()
-            });
-            let place = better.count();
-            scores.insert(place, *score);
-            scores.truncate(most);
-            rank = (place < most).then_some(place);
-        }
-        let own_rank = probe.best.iter().position(|(record, _)| *record == other);
-        PairRanks {
-            background: largest([probe.best.last().map(|(_, score)| *score), scores.last().copied()]),
-            best: largest([probe.best.first().map(|(_, score)| *score), scores.first().copied()]),
-            inverse_ranks: [inverse(own_rank), inverse(rank)],
-        }
-    }
 }
 
 impl WeighedRecord {
@@ -407,19 +351,6 @@ impl WeighedRecord {
 /// Returns the norm of the rarities of a text for the list of the records with the rarest common pairs. O(codes).
 pub(super) fn rare_norm(pairs: &CodeSet) -> f32 {
     pairs.rarities.iter().map(|rarity| rarity.get().powi(RULES[RAREST].power)).sum::<f32>().sqrt()
-}
-
-/// Returns the rank of a record in a list, from 0.
-fn rank(list: &[EventCandidate], record: u32) -> Option<usize> {
-    list.iter().position(|found| found.record == record)
-}
-
-fn inverse(rank: Option<usize>) -> f64 {
-    rank.map_or(0.0, |rank| 1.0 / (1.0 + rank as f64))
-}
-
-fn largest(scores: [Option<f32>; 2]) -> f64 {
-    scores.into_iter().flatten().fold(0.0, |largest, score| f64::from(score).max(largest))
 }
 
 /// Orders candidates by falling score, ties by their ids.

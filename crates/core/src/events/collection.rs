@@ -16,7 +16,6 @@ pub(super) struct WeighedRecord {
     pub(super) rare_norm: f32,
     pub(super) triples: CodeSet,
     pub(super) title: CodeSet,
-    pub(super) words: CodeSet,
     /// The rarity of each name of a place or an organisation: its position among the objects, and the rarity.
     pub(super) names: Box<[NameWeight]>,
     /// The kinds of problems as a vector of length 1, in the order of the list; empty if there are none.
@@ -55,7 +54,6 @@ impl WeighedRecord {
             pairs,
             triples: rarities.triples.set(std::mem::take(&mut record.triples)),
             title: rarities.pairs.set(std::mem::take(&mut record.title_pairs)),
-            words: rarities.words.set(std::mem::take(&mut record.words)),
             names: names(record, rarities),
             problems: problems(record, &rarities.kinds),
         }

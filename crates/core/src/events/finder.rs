@@ -12,7 +12,7 @@ use super::collection::{EventCollection, RecordParts, WeighedRecord};
 use super::components::EventComponents;
 use super::known_links::{KnownLink, KnownLinks};
 use super::model::EventModel;
-use super::pair::{EventFeatures, set_ranks, unranked_features};
+use super::pair::{EventFeatures, pair_features};
 use super::rarity::EventRarities;
 use super::record::EventRecord;
 use super::references::{Citation, ReferenceIndex};
@@ -115,7 +115,7 @@ impl EventFinder {
         let mut connected = self.references.neighbours(&self.collection, record);
         connected.extend(self.links.others(record, &KnownLink::JOINING));
         for other in self.candidates.neighbours(record) {
-            let log_odds = self.candidates.log_odds(&self.model, record, other);
+            let log_odds = self.candidates.log_odds(record, other);
             connected.extend(log_odds.filter(|odds| *odds >= self.model.bounds().join).map(|_| other));
         }
         Some(connected)
@@ -130,7 +130,7 @@ impl EventFinder {
         let mut edges = Vec::new();
         for record in records.iter() {
             for other in self.candidates.neighbours(*record).into_iter().filter(|other| other > record) {
-                let log_odds = self.candidates.log_odds(&self.model, *record, other);
+                let log_odds = self.candidates.log_odds(*record, other);
                 edges.extend(log_odds.map(|log_odds| EventEdge { pair: [*record, other], log_odds }));
             }
         }
@@ -180,23 +180,16 @@ impl EventFinder {
 
     /// Returns the features of the records at two different positions. The order does not matter. O(length + names × names).
     pub fn features(&self, a: u32, b: u32) -> EventFeatures {
-        let mut features = unranked_features(self.collection.parts(a), self.collection.parts(b));
-        set_ranks(&mut features, &self.candidates.ranks(a, b));
-        features
+        pair_features(self.collection.parts(a), self.collection.parts(b))
     }
 
-    /// Returns the log-odds that a record reports one event with each of the records at some positions, as if the record was in the
-    /// collection. It may be there. O([`MAX_HOLDERS`](super::candidates::MAX_HOLDERS) + others × length).
+    /// Returns the log-odds that a record reports one event with each of the records at some positions. The record need not be in the
+    /// collection. O(others × length).
     pub fn log_odds(&self, mut record: EventRecord, others: &[u32]) -> Vec<f64> {
         let weighed = WeighedRecord::take(&mut record, self.collection.rarities());
         let parts = RecordParts { record: &record, weighed: &weighed };
-        let probe = self.candidates.probe(&self.collection, parts);
-        let log_odds = others.iter().map(|other| {
-            let mut features = unranked_features(parts, self.collection.parts(*other));
-            set_ranks(&mut features, &self.candidates.probe_ranks(&self.collection, &probe, *other));
-            self.model.log_odds(&features)
-        });
-        log_odds.collect()
+        let features = others.iter().map(|other| pair_features(parts, self.collection.parts(*other)));
+        features.map(|features| self.model.log_odds(&features)).collect()
     }
 
     /// Returns the strongest link of a member of an event with another member: a duplicate, or else a decision, or else a citation, or else

@@ -177,8 +177,8 @@ mod tests {
         let bounds = JoinBounds { join: 1.0, unmeasured: -4.0 };
         let bands = BandBounds { likely: 0.0, unlikely: -2.0 };
         let model = EventModel::new(Coefficients::default(), bounds, bands).to_toml();
-        let wrong = model.replacen("days_apart = 0.0", "days_apart = 1.0", 1);
-        assert_eq!(EventModel::parse(&wrong).unwrap_err(), ModelError::WrongSign("days_apart"));
+        let wrong = model.replacen("years_apart = 0.0", "years_apart = 1.0", 1);
+        assert_eq!(EventModel::parse(&wrong).unwrap_err(), ModelError::WrongSign("years_apart"));
         let missing = model.replacen("join = 1.0\n", "", 1);
         assert!(matches!(EventModel::parse(&missing), Err(ModelError::Malformed(_))));
     }

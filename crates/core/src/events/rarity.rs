@@ -102,12 +102,11 @@ impl CodeRarities {
     }
 }
 
-/// The rarity of pairs and runs of characters, of words and of kinds of problems.
+/// The rarity of pairs and runs of characters, and of kinds of problems.
 #[derive(Clone, Debug)]
 pub struct EventRarities {
     pub(super) pairs: CodeRarities,
     pub(super) triples: CodeRarities,
-    pub(super) words: CodeRarities,
     /// The rarity of each kind of problem.
     pub(super) kinds: Vec<f32>,
 }
@@ -122,7 +121,6 @@ impl EventRarities {
         Self {
             pairs: CodeRarities::of(records.iter().map(|record| record.pairs.as_slice()), count),
             triples: CodeRarities::of(records.iter().map(|record| record.triples.as_slice()), count),
-            words: CodeRarities::of(records.iter().map(|record| record.words.as_slice()), count),
             kinds: kinds.into_iter().map(|holders| rarity(holders, count)).collect(),
         }
     }

@@ -18,8 +18,6 @@ use crate::verdict::ObjectKind;
 const MAX_CHARS: usize = 2_000;
 /// Maximum number of objects of a text that are kept.
 const MAX_OBJECTS: usize = 256;
-/// Minimum length of a word, in characters. A single character is part of too many words.
-const MIN_WORD_CHARS: u32 = 2;
 
 /// A record in the form in which events are found. It takes about two bytes for each byte of the text.
 #[derive(Clone, Debug, Default)]
@@ -42,12 +40,8 @@ pub struct EventRecord {
     pub(super) triples: Vec<u32>,
     /// Codes of the pairs of the title, or of the opening of a record without a title: each once, ascending.
     pub(super) title_pairs: Vec<u32>,
-    /// Hashes of the words: each once, ascending.
-    pub(super) words: Vec<u32>,
     /// The kinds of problems that the text reports.
     pub(super) problems: Vec<ProblemStrength>,
-    /// Number of letters and digits.
-    pub(super) length: u32,
 }
 
 /// Number of characters at the beginning of a text that are compared in place of a missing title: an order states first what it is about.
@@ -81,12 +75,6 @@ impl EventRecord {
         let title = profile.title(document);
         let reading = profile.cut_naming(document);
         let objects = reading.names();
-        let mut chars = 0;
-        let read = reading.words().iter().take_while(|word| {
-            chars += word.chars as usize;
-            chars <= MAX_CHARS
-        });
-        let words = read.filter(|word| word.chars >= MIN_WORD_CHARS).map(|word| word.hash as u32);
         Self {
             id: id.into(),
             time: document.time.map(jiff::Timestamp::as_second),
@@ -95,9 +83,7 @@ impl EventRecord {
             pairs: run_codes(&text, 2),
             triples: run_codes(&text, 3),
             title_pairs: run_codes(heading(&title, &text), 2),
-            words: words.collect::<BTreeSet<u32>>().into_iter().collect(),
             problems: problem_kinds(&title, &text),
-            length: text.chars().filter(|&c| counts(c)).count() as u32,
             title: title.into(),
             named: NamesInText::new(&text, objects.iter().take(MAX_OBJECTS).cloned().collect::<Vec<_>>()),
         }

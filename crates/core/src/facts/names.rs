@@ -28,9 +28,9 @@ const SENTENCE_CHARS: &str = "的了是有这那哪每各条些个我你他她�
 
 /// Characters that stand behind a date or a time.
 const AFTER_TIME: &str = "起后前内半";
-/// Characters before 区, 县, 镇 or 乡 that form a common noun with it: 小区, 城镇.
+/// Characters before 区, 县, 镇 or 乡 that form a common noun with it (园区, 城镇), besides [`SIDES`].
 const NOT_DIVISIONS: &str =
-    "小社园校城市辖山地新发业景片厂街老灾专特住居活库矿学禁战郊该本我全各一某他她县区镇乡村下返家故同老特集市";
+    "社园校城市辖山地发业景片厂街灾专特住居活库矿学禁战郊该本我全各一某他她县区镇乡村返家故同集";
 
 super::literals::literals! {
     /// Words before a place.
@@ -301,13 +301,13 @@ impl Clause<'_, '_> {
     /// `end` begins with it: 澄溪区义集. Otherwise returns `start`.
     fn behind_unlisted_division(&self, start: usize, end: usize) -> usize {
         let chars = self.text.as_slice();
-        let ends = (start + 2..end.saturating_sub(1).min(start + 4)).filter(|&at| {
+        let mut ends = (start + 2..end.saturating_sub(1).min(start + 4)).filter(|&at| {
             matches!(chars[at], '区' | '县' | '镇' | '乡')
                 && !NOT_DIVISIONS.contains(chars[at - 1])
                 && !SIDES.contains(chars[at - 1])
                 && self.begins_word(at + 1)
         });
-        ends.last().map_or(start, |at| at + 1)
+        ends.next_back().map_or(start, |at| at + 1)
     }
 
     /// True if one of the words begins at `at`.

@@ -2,27 +2,31 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 
 use rayon::prelude::*;
 use serde::Serialize;
 
+use super::invented::invented_pairs;
 use super::{MeasuredEventPair, MeasuredEventSet, NOT_EVENT};
 use crate::evidence::fitting::BCubed;
 use crate::metrics::PositionPair;
 use doppel_core::events::{
-    BandBounds, ClusterLinks, EVENT_FEATURE_COUNT, EventEdge, EventModel, JoinBounds, cluster, fit_event_pairs,
+    BandBounds, ClusterLinks, EVENT_FEATURE_COUNT, EventEdge, EventFeatures, EventModel, JoinBounds, cluster,
+    fit_event_pairs,
 };
 use doppel_core::evidence::{Coefficients, FitOptions, LabelledFeatures};
 
 /// Strength of the regularisation towards zero: enough to bound the coefficient of a feature that separates the pairs.
 const STRENGTH: f64 = 1e-6;
-/// Weight of a pair with another name or number, in labelled pairs. With weight 1, such pairs outnumber the events.
+/// Weight of a pair with another name or number, and of a pair of invented events, in labelled pairs. With weight 1, such pairs outnumber
+/// the events.
 const MADE_WEIGHT: f64 = 0.25;
 /// The log-odds of a pair that is not a candidate. The first 26 candidates contain 90 % of the links, so that at most one in a thousand of
 /// the other pairs is a link.
 const UNMEASURED: f64 = -4.0;
-/// The bounds of a join that are tried, in log-odds.
-const JOIN_STEPS: [f64; 14] = [-1.5, -1.25, -1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0];
+/// The bounds of a join that are tried, in twentieths of log-odds: -1.5 to 3.
+const JOIN_STEPS: RangeInclusive<i32> = -30..=60;
 /// Minimum precision of the chosen bounds: B-cubed of events, and of likely pairs. People who look at an event should find nine of ten records
 /// right.
 const MIN_PRECISION: f64 = 0.9;
@@ -63,32 +67,61 @@ pub struct EventFold {
     pub coefficients: Coefficients<EVENT_FEATURE_COUNT>,
 }
 
-/// Fits the coefficients to all pairs that `is_used` accepts.
-pub fn fit_pairs(
-    sets: &[MeasuredEventSet],
-    is_used: impl Fn(&MeasuredEventSet, &MeasuredEventPair) -> bool,
-) -> Coefficients<EVENT_FEATURE_COUNT> {
-    let mut labelled = Vec::new();
-    for set in sets {
-        for pair in set.pairs.iter().filter(|pair| is_used(set, pair)) {
-            let weight = if pair.is_made { MADE_WEIGHT } else { 1.0 };
-            let Some(same) = pair.same else { continue };
-            labelled.push(LabelledFeatures { features: pair.features, same, weight });
-        }
-    }
-    let options = FitOptions { prior: Coefficients::default(), strength: STRENGTH, intercept_strength: 0.0 };
-    fit_event_pairs(&labelled, options)
+/// The pairs to which a model is fitted.
+#[derive(Debug)]
+pub struct FittingPairs<'a> {
+    sets: &'a [MeasuredEventSet],
+    /// The pairs of invented events.
+    invented: Vec<LabelledFeatures<EventFeatures>>,
 }
 
-/// Fits a model for each source of each set, to the pairs without a record of that source.
-pub fn leave_one_source_out(sets: &[MeasuredEventSet]) -> Vec<EventFold> {
-    let sources = sets.iter().flat_map(|set| set.sources.iter().map(|source| (&set.events.name, source)));
-    let left_out: BTreeSet<(&String, &String)> = sources.collect();
-    let folds = left_out.into_par_iter().map(|(name, source)| {
-        let coefficients = fit_pairs(sets, |set, pair| set.events.name != *name || !has_source(set, pair.pair, source));
-        EventFold { set: name.clone(), source: source.clone(), coefficients }
-    });
-    folds.collect()
+impl<'a> FittingPairs<'a> {
+    /// Takes the pairs of some sets, and pairs of invented events with the weight [`MADE_WEIGHT`].
+    ///
+    /// # Errors
+    /// The errors of [`invented_pairs`].
+    pub fn of(sets: &'a [MeasuredEventSet]) -> anyhow::Result<Self> {
+        Ok(Self { sets, invented: invented_pairs(MADE_WEIGHT)? })
+    }
+
+    /// Returns the number of labelled and invented pairs.
+    pub fn count(&self) -> usize {
+        let labelled = self.sets.iter().flat_map(|set| &set.pairs).filter(|pair| pair.same.is_some());
+        labelled.count() + self.invented.len()
+    }
+
+    /// Fits the coefficients to all pairs.
+    pub fn fit(&self) -> Coefficients<EVENT_FEATURE_COUNT> {
+        self.fit_to(|_, _| true)
+    }
+
+    /// Fits the coefficients to the pairs of the sets that `is_used` accepts, and to the invented pairs.
+    fn fit_to(
+        &self,
+        is_used: impl Fn(&MeasuredEventSet, &MeasuredEventPair) -> bool,
+    ) -> Coefficients<EVENT_FEATURE_COUNT> {
+        let mut labelled = self.invented.clone();
+        for set in self.sets {
+            for pair in set.pairs.iter().filter(|pair| is_used(set, pair)) {
+                let weight = if pair.is_made { MADE_WEIGHT } else { 1.0 };
+                let Some(same) = pair.same else { continue };
+                labelled.push(LabelledFeatures { features: pair.features, same, weight });
+            }
+        }
+        let options = FitOptions { prior: Coefficients::default(), strength: STRENGTH, intercept_strength: 0.0 };
+        fit_event_pairs(&labelled, options)
+    }
+
+    /// Fits a model for each source of each set, to the pairs without a record of that source.
+    pub fn leave_one_source_out(&self) -> Vec<EventFold> {
+        let sources = self.sets.iter().flat_map(|set| set.sources.iter().map(|source| (&set.events.name, source)));
+        let left_out: BTreeSet<(&String, &String)> = sources.collect();
+        let folds = left_out.into_par_iter().map(|(name, source)| {
+            let coefficients = self.fit_to(|set, pair| set.events.name != *name || !has_source(set, pair.pair, source));
+            EventFold { set: name.clone(), source: source.clone(), coefficients }
+        });
+        folds.collect()
+    }
 }
 
 fn has_source(set: &MeasuredEventSet, PositionPair(a, b): PositionPair, source: &str) -> bool {
@@ -224,7 +257,8 @@ pub fn choose_bounds(sets: &[MeasuredEventSet], folds: &[EventFold]) -> ModelBou
 /// Returns the smallest bound of [`JOIN_STEPS`] from which on the B-cubed precision of every set with events is at least
 /// [`MIN_PRECISION`], with each source left out.
 fn choose_join(sets: &[MeasuredEventSet], folds: &[EventFold]) -> JoinBounds {
-    let steps = JOIN_STEPS.map(|join| JoinBounds { join, unmeasured: UNMEASURED });
+    let bounds = JOIN_STEPS.map(|step| JoinBounds { join: f64::from(step) / 20.0, unmeasured: UNMEASURED });
+    let steps: Vec<JoinBounds> = bounds.collect();
     let too_small = steps.iter().rposition(|bounds| !are_precise(*bounds, sets, folds));
     let chosen = too_small.map_or(0, |at| (at + 1).min(steps.len() - 1));
     steps[chosen]

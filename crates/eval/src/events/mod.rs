@@ -5,6 +5,7 @@
 //! with several labels keeps the most specific label.
 
 pub mod fitting;
+mod invented;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;

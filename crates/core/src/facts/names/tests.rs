@@ -45,6 +45,7 @@ fn names_end_as_what_they_name() {
         ("红石滩广场停车难", "PublicPlace 红石滩广场"),
         ("青石桥小学什么时候开学", "School 青石桥小学"),
         ("砚溪河发黑", "PublicPlace 砚溪河"),
+        ("砚溪河水发黑,河水很臭", "PublicPlace 砚溪河"),
         ("杨柳村的水渠", "Village 杨柳村"),
         ("松岗东路和学府二路", "Road 松岗东路; Road 学府二路"),
         ("柳塘派出所", "Organisation 柳塘派出所"),
