@@ -12,6 +12,7 @@ use crate::table::words;
 use crate::{tell, usage};
 use doppel_config::auth::PersonRole;
 use doppel_core::collection::CollectionName;
+use doppel_texts as texts;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -175,7 +176,7 @@ fn row(account: &Value) -> Vec<String> {
         text(&account["name"], ""),
         text(&account["display_name"], ""),
         text(&account["role"], ""),
-        listed(&account["collections"], "all"),
+        listed(&account["collections"], &texts::said("all")),
         state.to_owned(),
         text(&account["changed_at"], ""),
     ]

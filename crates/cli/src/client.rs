@@ -402,11 +402,14 @@ pub(super) async fn exchange(request: reqwest::RequestBuilder) -> Result<(u16, V
     Ok((status, body.to_vec()))
 }
 
-/// Formats a problem with the places of its violations.
+/// Formats a problem with the places of its violations. A caller of a command has not written the path of the request, so that its places are
+/// left out.
 pub(super) fn refusal(body: &Value) -> String {
     let places = body["errors"].as_array().map_or(&[][..], Vec::as_slice).iter();
-    let places =
-        places.filter_map(|error| Some(format!("{}: {}", error["pointer"].as_str()?, error["detail"].as_str()?)));
+    let places = places.filter_map(|error| {
+        let (pointer, detail) = (error["pointer"].as_str()?, error["detail"].as_str()?);
+        Some(if pointer.starts_with("/path/") { detail.to_owned() } else { format!("{pointer}: {detail}") })
+    });
     let places: Vec<String> = places.collect();
     match places.is_empty() {
         true => body["detail"].as_str().unwrap_or("no reason given").to_owned(),

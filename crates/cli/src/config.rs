@@ -6,6 +6,7 @@ use crate::{serve, tell};
 use doppel_config::auth::{self, KeyConfig, Scope};
 use doppel_config::{self as config, print};
 use doppel_http::tls::CertificatesInUse;
+use doppel_texts as texts;
 
 /// Options of `doppel config`.
 #[derive(Clone, Debug, clap::Args)]
@@ -43,7 +44,7 @@ pub fn run(args: ConfigArgs) -> anyhow::Result<ExitCode> {
             for warning in certificates.iter().flat_map(|certificates| certificates.warnings()) {
                 tell(&format!("warning: {warning}"));
             }
-            "the configuration is fine\n".to_owned()
+            format!("{}\n", texts::said("the configuration is fine"))
         }
         ConfigCommand::NewKey { name, scopes } => {
             let (key, section) = new_key(name, scopes)?;

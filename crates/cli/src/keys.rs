@@ -12,6 +12,7 @@ use crate::table::words;
 use crate::tell;
 use doppel_config::auth::{MAX_NAME_BYTES, Scope, is_name};
 use doppel_core::collection::CollectionName;
+use doppel_texts as texts;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -136,17 +137,17 @@ fn revoke_it(name: &str, path: &Path) -> String {
 }
 
 fn row(key: &Value) -> Vec<String> {
-    let mut expires = text(&key["expires_at"], "never");
+    let mut expires = text(&key["expires_at"], &texts::said("never"));
     if key["expired"] == json!(true) {
         expires.push_str(" (has expired)");
     }
     vec![
         text(&key["name"], ""),
         listed(&key["scopes"], ""),
-        listed(&key["collections"], "all"),
+        listed(&key["collections"], &texts::said("all")),
         text(&key["created_at"], ""),
         expires,
-        text(&key["last_used_at"], "never"),
+        text(&key["last_used_at"], &texts::said("never")),
     ]
 }
 

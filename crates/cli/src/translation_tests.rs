@@ -29,7 +29,7 @@ const NOT_API: [&str; 5] = [
 
 /// Texts below [`API`] that are no sentence for a reader of an answer: parts of longer texts whose forms the table has, marks in the
 /// program, and texts of tasks and snapshots in the past.
-const INTERNAL: [&str; 30] = [
+const INTERNAL: [&str; 29] = [
     "a JSON object",
     "a computation ended abnormally",
     "attachment; filename=\"result.{ending}\"; filename*=UTF-8''{name}",
@@ -52,7 +52,6 @@ const INTERNAL: [&str; 30] = [
     "no memory for a decoder",
     "recursion limit",
     "repeated key",
-    "store failure: {0}",
     "take another scheme",
     "the client takes nothing",
     "the key was revoked or has expired since the request began",

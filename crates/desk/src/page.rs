@@ -348,7 +348,11 @@ struct ProblemPage<'a> {
 pub fn of_problem(problem: &Problem, visitor: &PageVisitor, request_id: &str) -> String {
     let words = &visitor.words().problem;
     let problem = &problem.clone().in_language(visitor.language);
-    let errors = problem.errors().iter().map(|error| (error.pointer.as_str(), error.detail.as_str()));
+    // A person did not write the path of the page, so that its places say nothing.
+    let errors = problem.errors().iter().map(|error| {
+        let place = error.pointer.as_str();
+        (if place.starts_with("/path") { "" } else { place }, error.detail.as_str())
+    });
     let mut details: Vec<(&str, &str)> = errors.collect();
     if details.is_empty() {
         details.push(("", problem.detail()));

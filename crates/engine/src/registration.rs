@@ -8,7 +8,7 @@ use crate::decisions::RecordRulings;
 use crate::idempotency::RegistrationId;
 use crate::judge::RecordJudge;
 use crate::stages::StageRecorder;
-use crate::unused::unused_members;
+use crate::unused::{overlooked_members, unused_members};
 use crate::{Engine, Error, Position, Result, in_turn};
 use doppel_core::collection::CollectionName;
 use doppel_core::error_code::ErrorCode;
@@ -180,9 +180,11 @@ impl Engine {
         }
         self.sketches_used(&context);
         if matches!(registered, RegisterOutcome::Created(_) | RegisterOutcome::Replaced(_)) {
-            if context.growth.is_first() {
-                warnings.extend(unused_members(&context.state.settings, row));
-            }
+            let settings = &context.state.settings;
+            warnings.extend(match context.growth.is_first() {
+                true => unused_members(settings, row),
+                false => overlooked_members(settings, row),
+            });
             self.grown(&context, u64::from(matches!(registered, RegisterOutcome::Created(_)))).await;
         }
         drop(place);

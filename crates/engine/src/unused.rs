@@ -1,7 +1,9 @@
 //! Warnings about members of rows that no setting uses: doppel never compares a column whose name differs from the name in the settings, and nobody
-//! would notice. The answer to the first record of a collection contains the warning, when a correction is cheap.
+//! would notice. The answer to the first record of a collection contains the warning, when a correction is cheap. Later answers contain it only if a
+//! record loses its time or its petitioner.
 
-use doppel_core::collection::Settings;
+use doppel_core::collection::{Role, Settings};
+use doppel_core::columns::{is_usual_name, kind_of};
 use doppel_core::error_code::ErrorCode;
 use doppel_core::record::Row;
 use doppel_core::violation::{Violation, child};
@@ -26,6 +28,20 @@ pub(super) fn unused_members(settings: &Settings, row: &Row) -> Vec<Violation> {
     found
 }
 
+/// Returns a warning for each member of `row` that by its usual name contains the time or the petitioner, although no field of `settings` has this
+/// name and the row has no other member of this role. O(members × fields).
+pub(super) fn overlooked_members(settings: &Settings, row: &Row) -> Vec<Violation> {
+    let has = |role: Role| row.names().any(|name| settings.role_of(name) == Some(role));
+    let is_overlooked = |name: &&str| {
+        settings.role_of(name).is_none()
+            && is_usual_name(name)
+            && kind_of(name)
+                .and_then(|kind| kind.role())
+                .is_some_and(|role| matches!(role, Role::Time | Role::Identity) && !has(role))
+    };
+    row.names().filter(is_overlooked).map(|name| Violation::new(child("", name), CODE, DETAIL)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,5 +60,21 @@ mod tests {
         let many: Vec<_> = (0..30).map(|n| format!("\"n{n}\":1")).collect();
         let found = unused_members(&Settings::default(), &row(&format!("{{{}}}", many.join(","))));
         assert_eq!((found.len(), found[MOST].detail.starts_with("and 10 more")), (MOST + 1, true));
+    }
+
+    #[test]
+    fn a_time_or_a_petitioner_that_is_lost_is_named_with_every_record() {
+        let overlooked = |json: &str| {
+            let found = overlooked_members(&Settings::default(), &row(json));
+            found.into_iter().map(|one| one.pointer).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            overlooked(r#"{"content":"x","来电人":"secret","推送时间":"2026-01-02"}"#),
+            ["/来电人", "/推送时间"]
+        );
+        assert!(
+            overlooked(r#"{"content":"x","user":"a","来电人":"secret","time":"2026-01-02","推送时间":"y"}"#).is_empty()
+        );
+        assert!(overlooked(r#"{"content":"x","备注":"z","办理单位":"y"}"#).is_empty());
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! The format of a table: a line with the English text, then a line that begins with two spaces, `=` and a space, with the Chinese text. A
 //! line break in a text is `\n`. Lines that begin with `#` are comments. If the name of a placeholder in a Chinese text ends with `!`, as
-//! in `{reason!}`, the value of the placeholder is also translated.
+//! in `{reason!}`, the value of the placeholder is also translated; of a list with commas, each item.
 
 pub mod arguments;
 pub mod help;
@@ -47,7 +47,7 @@ struct TableRow {
 struct TextIndex {
     /// Texts without placeholders.
     whole: HashMap<Cow<'static, str>, Cow<'static, str>>,
-    /// Texts with placeholders, by their first byte; `None` if a placeholder comes first. The most specific template comes first.
+    /// Texts with placeholders, by their first byte; `None` if a placeholder comes first.
     templates: HashMap<Option<u8>, Vec<TextTemplate>>,
 }
 
@@ -65,27 +65,40 @@ impl TextIndex {
             // A literal in the source can look like a template without being one.
             whole.insert(row.english, row.chinese);
         }
-        for same_start in templates.values_mut() {
-            same_start.sort_by_key(|template| std::cmp::Reverse(template.specificity()));
-        }
         Self { whole, templates }
     }
 
-    /// Finds the Chinese translation of a whole text.
+    /// Finds the Chinese translation of a whole text. If several templates match, the one that leaves the fewest Latin letters is right:
+    /// "stored 5 original" is not the count "stored 5".
     fn find(&self, text: &str, depth: u8) -> Option<Cow<'static, str>> {
         if let Some(chinese) = self.whole.get(text) {
             return Some(chinese.clone());
         }
         let first = text.bytes().next();
-        let lists = [first, None].into_iter().filter_map(|first| self.templates.get(&first));
-        let found = lists.filter_map(|templates| {
-            templates.iter().find_map(|template| {
-                let translation =
-                    template.translate(text, |part| if depth == DEPTH { None } else { self.find(part, depth + 1) });
-                translation.map(|translation| (template.specificity(), translation))
-            })
+        let templates = [first, None].into_iter().filter_map(|first| self.templates.get(&first)).flatten();
+        let translations = templates.filter_map(|template| {
+            let translation =
+                template.translate(text, |part| if depth == DEPTH { None } else { self.find(part, depth + 1) })?;
+            let letters = translation.bytes().filter(u8::is_ascii_lowercase).count();
+            Some((letters, std::cmp::Reverse(template.specificity()), translation))
         });
-        found.max_by_key(|(specificity, _)| *specificity).map(|(_, translation)| Cow::Owned(translation))
+        let best = translations.min_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
+        let best = best.map(|(_, _, translation)| Cow::Owned(translation));
+        best.or_else(|| if depth > 0 { self.find_items(text, depth) } else { None })
+    }
+
+    /// Translates the items of a list that is the value of a placeholder; `None` if no item has a translation.
+    fn find_items(&self, list: &str, depth: u8) -> Option<Cow<'static, str>> {
+        let items: Vec<&str> = list.split(", ").collect();
+        if items.len() < 2 || depth == DEPTH {
+            return None;
+        }
+        let found: Vec<_> = items.iter().map(|item| self.find(item, depth + 1)).collect();
+        found.iter().any(Option::is_some).then(|| {
+            let items =
+                found.into_iter().zip(items).map(|(found, item)| found.unwrap_or_else(|| item.to_owned().into()));
+            Cow::Owned(items.collect::<Vec<_>>().join("、"))
+        })
     }
 }
 

@@ -36,7 +36,7 @@ impl TextTemplate {
         }
     }
 
-    /// Returns the number of literal bytes. If several templates match a text, the template with the most literal bytes is used.
+    /// Returns the number of literal bytes.
     pub(super) fn specificity(&self) -> usize {
         self.english.iter().map(|piece| if let TextPiece::Literal(text) = piece { text.len() } else { 0 }).sum()
     }

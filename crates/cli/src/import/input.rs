@@ -173,16 +173,17 @@ impl RecordInput {
         if names.iter().filter(|name| *name == "-").count() > 1 {
             return Err(usage("standard input (\"-\") is named twice"));
         }
+        let choice = columns.choice()?;
         let files = names
             .iter()
-            .map(|name| InputSource::new(name, format)?.of_sheets(columns.sheet.as_deref(), max_line_bytes));
+            .map(|name| InputSource::new(name, format)?.of_sheets(columns.sheet.as_deref(), &choice, max_line_bytes));
         Ok(Self {
             files: files.collect::<anyhow::Result<Vec<_>>>()?.into_iter().flatten().collect(),
             max_line_bytes,
             skip_lines: 0,
             make_ids: columns.make_ids,
             text: columns.text(),
-            choice: columns.choice()?,
+            choice,
             nulls: nulls.to_vec(),
             keep_text: false,
             needs_ids: true,
@@ -215,6 +216,12 @@ impl RecordInput {
         tables::check_columns(&self.choice, named).map_err(usage)
     }
 
+    /// Returns the names of the sheets that are read from the file of a source.
+    fn sheets_of(&self, source: &InputSource) -> Vec<&str> {
+        let same_file = self.files.iter().filter(|other| other.path == source.path);
+        same_file.filter_map(|other| other.sheet.as_deref()).collect()
+    }
+
     /// Opens a file, plans the mapping of its columns or members, and prints the mapping.
     fn plan_file(
         &self,
@@ -227,7 +234,7 @@ impl RecordInput {
             let makes_ids = self.make_ids.is_some() || !self.needs_ids;
             let plan =
                 tables::plan(&table, &self.choice, settings, makes_ids).map_err(|detail| source.wrong(&detail))?;
-            source.say_all(&tables::lines(&plan, &table), say);
+            source.say_all(&tables::lines(&plan, &table, &self.sheets_of(source)), say);
             let mapping = tables::mapping(&plan, &table, &self.nulls, self.max_line_bytes);
             return Ok((OpenedSource::Table(Box::new(table)), SourceMapping::Table(mapping), plan));
         }
@@ -503,8 +510,9 @@ impl InputSource {
     }
 
     /// Returns a source for each wanted sheet of the file: the sheet with this name, or with `all` every sheet that is neither hidden nor
-    /// empty.
-    fn of_sheets(self, wanted: Option<&str>, max: usize) -> anyhow::Result<Vec<Self>> {
+    /// empty. Of these, a cover or a list of contents is left out: if a sheet has a column of text by its name, the sheets without one, unless
+    /// the caller maps columns.
+    fn of_sheets(self, wanted: Option<&str>, choice: &ColumnChoice, max: usize) -> anyhow::Result<Vec<Self>> {
         let path = self.path.clone().filter(|path| self.format.is_workbook() && path.is_file());
         let (Some(wanted), Some(path)) = (wanted, path) else { return Ok(vec![self]) };
         if wanted != ALL_SHEETS {
@@ -512,8 +520,11 @@ impl InputSource {
         }
         let request = TableRequest { format: self.format, text: AsText::default(), sheet: None, max };
         let sheets = open_table(&self.name, TableStream::open(&path, request, &Arc::default()))?.sheets.sheets;
-        let shown = sheets.into_iter().filter(SheetInfo::is_shown);
-        let sources = shown.map(|sheet| Self {
+        let mut shown: Vec<SheetInfo> = sheets.into_iter().filter(SheetInfo::is_shown).collect();
+        if choice.map.is_empty() && shown.iter().any(SheetInfo::has_records) {
+            shown.retain(SheetInfo::has_records);
+        }
+        let sources = shown.into_iter().map(|sheet| Self {
             path: self.path.clone(),
             stem: format!("{}-{}", self.stem, sheet.name),
             bytes: self.bytes,

@@ -53,8 +53,8 @@ pub(super) fn mapping(plan: &ColumnPlan, table: &TableStream, nulls: &[String], 
     ColumnMapping::new(&table.header, &plan.targets, &table.layout, &times.collect::<Vec<_>>(), nulls, max)
 }
 
-/// Describes the format of a table and the mapping of its columns.
-pub(super) fn lines(plan: &ColumnPlan, table: &TableStream) -> Vec<String> {
+/// Describes the format of a table and the mapping of its columns. `read` are the sheets of the workbook that are read besides this one.
+pub(super) fn lines(plan: &ColumnPlan, table: &TableStream, read: &[&str]) -> Vec<String> {
     let mut how = match &table.layout {
         TableLayout::Csv { encoding, separator } => {
             let separator = if *separator == b'\t' { "tab".to_owned() } else { char::from(*separator).to_string() };
@@ -79,7 +79,7 @@ pub(super) fn lines(plan: &ColumnPlan, table: &TableStream) -> Vec<String> {
     } else if first != last {
         how += &format!("; {named} the columns");
     }
-    std::iter::once(how).chain(sheet_line(table)).chain(plan.lines(&table.header)).collect()
+    std::iter::once(how).chain(sheet_line(table, read)).chain(plan.lines(&table.header)).collect()
 }
 
 fn describe_sheet(sheet: &SheetInfo) -> String {
@@ -91,8 +91,9 @@ fn describe_sheet(sheet: &SheetInfo) -> String {
 }
 
 /// Describes the sheets that are not read.
-fn sheet_line(table: &TableStream) -> Option<String> {
-    let others: Vec<String> = table.sheets.others().map(describe_sheet).collect();
+fn sheet_line(table: &TableStream, read: &[&str]) -> Option<String> {
+    let others = table.sheets.others().filter(|sheet| !read.contains(&sheet.name.as_str()));
+    let others: Vec<String> = others.map(describe_sheet).collect();
     let hint = "give --sheet NAME for another one, or --sheet all for all that are not hidden";
     (!others.is_empty()).then(|| format!("sheets not read: {}; {hint}", others.join(", ")))
 }

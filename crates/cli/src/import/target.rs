@@ -325,7 +325,7 @@ impl ImportTarget {
                 let refusal = serde_json::from_slice::<AnswerRefusal>(&text).unwrap_or_default();
                 // A key without any rights is reported when something is sent.
                 match status {
-                    401 | 403 if refusal.code != NOT_THIS_COLLECTION => Ok(CollectionLookup::Forbidden),
+                    403 if refusal.code != NOT_THIS_COLLECTION => Ok(CollectionLookup::Forbidden),
                     _ => Err(RequestFailure::Refused { status, refusal, retry_after: None }),
                 }
             }

@@ -1,8 +1,9 @@
 //! Clustering: from links between records to events.
 //!
 //! Records that matches join are one *matter*. The log-odds of two matters are those of their likeliest pair: a campaign letter may have more
-//! copies than a record has candidates. Two parts of an event join if the mean log-odds of all their matters reaches the bound (average linkage),
-//! so that one strong pair does not join two crowds. They do not join if their consensus differs: the value of a line or a vehicle that most
+//! copies than a record has candidates. Two parts of an event join if the mean log-odds of all pairs of their matters (average linkage) and
+//! the gain of several pairs reach the bound. So one strong pair does not join two crowds, and several pairs of the same strength are
+//! more evidence than one. Parts do not join if their consensus differs: the value of a line or a vehicle that most
 //! members of each part name. Decisions of people win: parts do not join if a decision separates two of their members, and in the end the events
 //! of two records join that a person joined.
 
@@ -91,7 +92,7 @@ struct LinkSum {
 /// A possible join of two parts. The order is that of the joins: the best first, ties by the parts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct PossibleJoin {
-    mean: f64,
+    support: f64,
     parts: RecordPair,
     sizes: [usize; 2],
 }
@@ -100,8 +101,8 @@ impl Eq for PossibleJoin {}
 
 impl Ord for PossibleJoin {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        let by_mean = self.mean.total_cmp(&other.mean);
-        by_mean.then_with(|| other.parts.cmp(&self.parts)).then_with(|| other.sizes.cmp(&self.sizes))
+        let by_support = self.support.total_cmp(&other.support);
+        by_support.then_with(|| other.parts.cmp(&self.parts)).then_with(|| other.sizes.cmp(&self.sizes))
     }
 }
 
@@ -234,7 +235,8 @@ impl<'a> EventParts<'a> {
         let pairs = (sizes[0] * sizes[1]) as f64;
         let unmeasured = pairs - f64::from(link.pairs);
         let mean = (link.log_odds + unmeasured * self.bounds.unmeasured) / pairs;
-        (mean >= self.bounds.join).then_some(PossibleJoin { mean, parts: [a.min(b), a.max(b)], sizes })
+        let support = self.bounds.support(mean, pairs);
+        (support >= self.bounds.join).then_some(PossibleJoin { support, parts: [a.min(b), a.max(b)], sizes })
     }
 
     fn join_by_edges(&mut self, edges: impl Iterator<Item = EventEdge>) {

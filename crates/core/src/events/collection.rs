@@ -6,6 +6,7 @@ use rayon::prelude::*;
 use super::candidates::rare_norm;
 use super::rarity::{CodeSet, EventRarities};
 use super::record::EventRecord;
+use crate::text::problems::{ProblemStrength, problem_topics};
 use crate::verdict::ObjectKind;
 
 /// A record with the weights of its parts.
@@ -20,6 +21,8 @@ pub(super) struct WeighedRecord {
     pub(super) names: Box<[NameWeight]>,
     /// The kinds of problems as a vector of length 1, in the order of the list; empty if there are none.
     pub(super) problems: Box<[ProblemWeight]>,
+    /// The topics of the problems as a vector of length 1, in the order of the list.
+    pub(super) topics: Box<[ProblemWeight]>,
 }
 
 /// The weight of a name of a record.
@@ -31,10 +34,10 @@ pub(super) struct NameWeight {
     pub(super) rarity: f32,
 }
 
-/// The weight of a kind of problem in a record.
+/// The weight of a kind or a topic of problems in a record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProblemWeight {
-    pub(super) kind: u8,
+    pub(super) class: u8,
     pub(super) weight: f32,
 }
 
@@ -55,7 +58,8 @@ impl WeighedRecord {
             triples: rarities.triples.set(std::mem::take(&mut record.triples)),
             title: rarities.pairs.set(std::mem::take(&mut record.title_pairs)),
             names: names(record, rarities),
-            problems: problems(record, &rarities.kinds),
+            problems: weigh_problems(&record.problems, &rarities.kinds),
+            topics: weigh_problems(&problem_topics(&record.problems), &rarities.topics),
         }
     }
 }
@@ -178,10 +182,10 @@ fn names(record: &EventRecord, rarities: &EventRarities) -> Box<[NameWeight]> {
     weighed.collect()
 }
 
-fn problems(record: &EventRecord, rarities: &[f32]) -> Box<[ProblemWeight]> {
-    let weighed = record.problems.iter().map(|found| ProblemWeight {
-        kind: found.kind,
-        weight: found.strength.ln_1p() * rarities[usize::from(found.kind)],
+fn weigh_problems(found: &[ProblemStrength], rarities: &[f32]) -> Box<[ProblemWeight]> {
+    let weighed = found.iter().map(|found| ProblemWeight {
+        class: found.class,
+        weight: found.strength.ln_1p() * rarities[usize::from(found.class)],
     });
     let mut found: Box<[ProblemWeight]> = weighed.collect();
     let length = found.iter().map(|found| found.weight * found.weight).sum::<f32>().sqrt();

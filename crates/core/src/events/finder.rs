@@ -106,7 +106,7 @@ impl EventFinder {
         self.components = components;
     }
 
-    /// Returns the records with which a record is connected by known links and by pairs that reach the bound of a join; `None` for a
+    /// Returns the records with which a record is connected by known links and by pairs that a join may need; `None` for a
     /// record that was removed.
     fn connected(&self, record: u32) -> Option<Vec<u32>> {
         if self.collection.record(record).id.is_empty() {
@@ -116,7 +116,7 @@ impl EventFinder {
         connected.extend(self.links.others(record, &KnownLink::JOINING));
         for other in self.candidates.neighbours(record) {
             let log_odds = self.candidates.log_odds(record, other);
-            connected.extend(log_odds.filter(|odds| *odds >= self.model.bounds().join).map(|_| other));
+            connected.extend(log_odds.filter(|odds| *odds >= self.model.bounds().weakest_pair()).map(|_| other));
         }
         Some(connected)
     }

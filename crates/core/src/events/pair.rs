@@ -5,7 +5,7 @@
 //! names and numbers that contradict each other. Products of features are features too, because a logistic regression adds:
 //! one name in common is evidence only if the problem is the same.
 
-use super::collection::{NameWeight, RecordParts, WeighedRecord};
+use super::collection::{NameWeight, ProblemWeight, RecordParts, WeighedRecord};
 use super::rarity::CodeSet;
 use super::record::EventRecord;
 use crate::evidence::{FeatureVector, MAX_VALUE, features};
@@ -23,8 +23,8 @@ features! {
     /// Rarity of the rarest common name of a place that is no road and no water. Along a road or a river there are
     /// several events at a time.
     PlaceAgrees "place_agrees" For;
-    /// Cosine of the kinds of problems.
-    ProblemCosine "problem_cosine" For;
+    /// Cosine of the topics of the problems. Two people describe one problem by kinds that have a topic in common.
+    TopicCosine "topic_cosine" For;
     /// Share of a title's rarity that the other record contains, the larger of both directions.
     TitleContained "title_contained" For;
     /// 1 if both name the same bus line or vehicle.
@@ -33,8 +33,6 @@ features! {
     NoCommonName "no_common_name" Against;
     /// Rarity of the names that only one text contains, the smaller sum of the two sides, at most 2.
     NamesDiffer "names_differ" Against;
-    /// The value of `NamesDiffer` if the texts have no name in common, otherwise 0.
-    OnlyOtherNames "only_other_names" Against;
     /// Rarity of the names that only one text contains, the larger sum of the two sides, at most 3.
     OtherNames "other_names" Against;
     /// Number of kinds of number in an address of which both contain values, but no common one, at most 2.
@@ -43,17 +41,15 @@ features! {
     IdentifiersDiffer "identifiers_differ" Against;
     /// 1 if both name districts of one level, but no common one.
     DistrictsDiffer "districts_differ" Against;
-    /// 1 if both have kinds of problems, but no common one.
-    ProblemsDiffer "problems_differ" Against;
-    /// Product of the rarity of the rarest common name and the lack of agreement of the problems, .3 - cosine: one place,
-    /// two problems.
+    /// Product of the rarity of the rarest common name and the lack of agreement of the kinds of problems, .3 - cosine: one place, two
+    /// problems.
     NameWithOtherProblem "name_with_other_problem" Against;
     /// Years between the records beyond the first two, at most 4. One nuisance may last for two years.
     YearsApart "years_apart" Against;
     /// Product of the rarity of the names that only one text contains and the cosine of the texts: one form about two
     /// objects.
     OtherNamesAndAlike "other_names_and_alike" Against;
-    /// Product of the same rarity without a common name and the cosine of the problems: one problem at two places.
+    /// Product of the same rarity without a common name and the cosine of the kinds of problems: one problem at two places.
     OtherNamesAndProblem "other_names_and_problem" Against;
     /// Product of the number of other numbers and the cosine of the texts: one form about two addresses.
     OtherNumbersAndAlike "other_numbers_and_alike" Against;
@@ -98,8 +94,8 @@ const CORE_CHARS: usize = 2;
 /// Seconds of a day.
 const DAY_S: f64 = 86_400.0;
 const YEAR_DAYS: f64 = 365.0;
-/// Number of years between records that do not count against one event. Leaving one source out and
-/// without invented events, B-cubed recall / precision of the hotline set are .751/.903 with 0 years, .758/.922 with 1
+/// Number of years between records that do not count against one event. Leaving one source out,
+/// without invented events and topics of problems, B-cubed recall / precision of the hotline set are .751/.903 with 0 years, .758/.922 with 1
 /// year, .758/.931 with 2 years, and .761/.914 without the feature.
 const LASTING_YEARS: f64 = 2.0;
 
@@ -170,6 +166,11 @@ struct NameOverlap {
 }
 
 impl NameOverlap {
+    /// Returns the rarity of the names that only one text contains, the smaller sum of the two sides, at most 2.
+    fn differing(&self) -> f64 {
+        self.only[0].min(self.only[1]).min(2.0)
+    }
+
     fn add(&mut self, side: usize, from: &EventRecord, weights: &[NameWeight], to: &EventRecord) {
         for weight in weights {
             let object = &from.objects()[usize::from(weight.object)];
@@ -204,9 +205,9 @@ pub(super) fn pair_features(a: RecordParts<'_>, b: RecordParts<'_>) -> EventFeat
     let likeness = set_text(&mut features, weighed);
     let names = set_names(&mut features, records, weighed);
     set_problems(&mut features, weighed, &names);
-    set_numbers(&mut features, records);
+    set_numbers(&mut features, records, likeness);
     set_circumstances(&mut features, records);
-    set_products(&mut features, likeness);
+    features.set(EventFeature::OtherNamesAndAlike, features.get(EventFeature::NamesDiffer) * likeness);
     features
 }
 
@@ -234,29 +235,30 @@ fn set_names(
     let mut names = NameOverlap::default();
     names.add(0, a, &weighed_a.names, b);
     names.add(1, b, &weighed_b.names, a);
-    let has_no_common = f64::from(!names.is_any_common);
-    let smaller = names.only[0].min(names.only[1]).min(2.0);
     features.set(F::NamesAgree, names.shared.min(2.0));
     features.set(F::PlaceAgrees, names.rarest_place);
-    features.set(F::NoCommonName, has_no_common);
-    features.set(F::NamesDiffer, smaller);
-    features.set(F::OnlyOtherNames, smaller * has_no_common);
+    features.set(F::NoCommonName, f64::from(!names.is_any_common));
+    features.set(F::NamesDiffer, names.differing());
     features.set(F::OtherNames, names.only[0].max(names.only[1]).min(3.0));
     names
 }
 
 fn set_problems(features: &mut EventFeatures, [a, b]: [&WeighedRecord; 2], names: &NameOverlap) {
     use EventFeature as F;
-    let mut cosine = 0.0;
-    for own in &a.problems {
-        let other = b.problems.iter().find(|other| other.kind == own.kind);
-        cosine += other.map_or(0.0, |other| f64::from(own.weight) * f64::from(other.weight));
-    }
+    let cosine = problem_cosine(&a.problems, &b.problems);
     let both = !a.problems.is_empty() && !b.problems.is_empty();
-    features.set(F::ProblemCosine, cosine);
-    features.set(F::ProblemsDiffer, f64::from(both && cosine == 0.0));
+    features.set(F::TopicCosine, problem_cosine(&a.topics, &b.topics));
+    if !names.is_any_common {
+        features.set(F::OtherNamesAndProblem, names.differing() * cosine);
+    }
     let lack = if both { (OTHER_PROBLEM - cosine).max(0.0) } else { 0.0 };
     features.set(F::NameWithOtherProblem, names.rarest * lack);
+}
+
+/// Returns the inner product of two vectors of length 1. O(kinds × kinds).
+fn problem_cosine(a: &[ProblemWeight], b: &[ProblemWeight]) -> f64 {
+    let common = a.iter().filter_map(|own| Some((own, b.iter().find(|other| other.class == own.class)?)));
+    common.map(|(own, other)| f64::from(own.weight) * f64::from(other.weight)).sum()
 }
 
 /// The comparison of the values of one kind of object in two records.
@@ -281,10 +283,11 @@ pub(super) fn compare_values(a: &EventRecord, b: &EventRecord, kind: ObjectKind)
     }
 }
 
-fn set_numbers(features: &mut EventFeatures, [a, b]: [&EventRecord; 2]) {
+fn set_numbers(features: &mut EventFeatures, [a, b]: [&EventRecord; 2], likeness: f64) {
     use EventFeature as F;
     use ValueComparison::{Agree, Differ};
     features.set(F::NumbersDiffer, kinds_with(a, b, &ADDRESS_NUMBERS, Differ).min(2.0));
+    features.set(F::OtherNumbersAndAlike, features.get(F::NumbersDiffer) * likeness);
     features.set(F::IdentifiersAgree, kinds_with(a, b, &IDENTIFIERS, Agree).min(1.0));
     features.set(F::IdentifiersDiffer, kinds_with(a, b, &IDENTIFIERS, Differ).min(1.0));
     features.set(F::DistrictsDiffer, f64::from(districts_differ(a, b)));
@@ -318,14 +321,6 @@ fn set_circumstances(features: &mut EventFeatures, [a, b]: [&EventRecord; 2]) {
 /// Returns the days between two records; `None` if a time is missing.
 fn days_apart(a: &EventRecord, b: &EventRecord) -> Option<f64> {
     Some(a.time?.abs_diff(b.time?) as f64 / DAY_S)
-}
-
-/// Sets the products. `likeness` is the cosine of the texts.
-fn set_products(features: &mut EventFeatures, likeness: f64) {
-    use EventFeature as F;
-    features.set(F::OtherNamesAndAlike, features.get(F::NamesDiffer) * likeness);
-    features.set(F::OtherNamesAndProblem, features.get(F::OnlyOtherNames) * features.get(F::ProblemCosine));
-    features.set(F::OtherNumbersAndAlike, features.get(F::NumbersDiffer) * likeness);
 }
 
 fn share(part: f64, of: f64) -> f64 {

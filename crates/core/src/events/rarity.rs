@@ -6,7 +6,7 @@
 use hashbrown::HashMap;
 
 use super::record::EventRecord;
-use crate::text::problems::kind_count;
+use crate::text::problems::{ProblemStrength, kind_count, problem_topics, topic_count};
 
 /// Number of invented records that are added to the counts. They contain each text once. So rarity means something in a
 /// small collection.
@@ -109,19 +109,29 @@ pub struct EventRarities {
     pub(super) triples: CodeRarities,
     /// The rarity of each kind of problem.
     pub(super) kinds: Vec<f32>,
+    /// The rarity of each topic of problems.
+    pub(super) topics: Vec<f32>,
 }
 
 impl EventRarities {
     /// Counts the codes of some records. O(total length).
     pub fn count(records: &[EventRecord]) -> Self {
-        let mut kinds = vec![0_u32; kind_count()];
-        let found = records.iter().flat_map(|record| &record.problems);
-        found.for_each(|found| kinds[usize::from(found.kind)] += 1);
         let count = records.len();
+        let [mut kinds, mut topics] = [vec![0; kind_count()], vec![0; topic_count()]];
+        for record in records {
+            add_classes(&mut kinds, &record.problems);
+            add_classes(&mut topics, &problem_topics(&record.problems));
+        }
         Self {
             pairs: CodeRarities::of(records.iter().map(|record| record.pairs.as_slice()), count),
             triples: CodeRarities::of(records.iter().map(|record| record.triples.as_slice()), count),
             kinds: kinds.into_iter().map(|holders| rarity(holders, count)).collect(),
+            topics: topics.into_iter().map(|holders| rarity(holders, count)).collect(),
         }
     }
+}
+
+/// Counts the kinds or topics of one record.
+fn add_classes(holders: &mut [u32], found: &[ProblemStrength]) {
+    found.iter().for_each(|found| holders[usize::from(found.class)] += 1);
 }

@@ -259,7 +259,7 @@ fn name(collection: &EventCollection, members: &[u32], places: &[SharedPlace]) -
     let place = places.first().filter(|place| 2 * place.holders > members.len()).map(|place| place.name.as_str());
     let mut strengths: BTreeMap<u8, f32> = BTreeMap::new();
     for problem in members.iter().flat_map(|member| &collection.weighed(*member).problems) {
-        *strengths.entry(problem.kind).or_default() += problem.weight;
+        *strengths.entry(problem.class).or_default() += problem.weight;
     }
     let strongest = strengths.into_iter().max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)));
     let problem = strongest.and_then(|(kind, _)| usual_word(collection, members, words_of_kind(kind)));

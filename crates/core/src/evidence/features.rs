@@ -23,7 +23,7 @@ pub struct FeatureRule {
 
 /// The version of the values of the features. Raise it with each change of a constant or rule of a feature, so that
 /// coefficients that were learned before are not applied to other values.
-pub(super) const FEATURE_VERSION: u32 = 4;
+pub(super) const FEATURE_VERSION: u32 = 5;
 
 /// The largest value of a feature.
 pub const MAX_VALUE: f64 = 4.0;

@@ -11,6 +11,7 @@
 //! the work happens at these places. Then `places` finds the places that the office knows, `names` finds names by their
 //! endings and the classes of the words before them, and `letter` finds the greeting and the closing phrases.
 
+mod canonical;
 mod chars;
 mod contacts;
 mod divisions;
@@ -24,6 +25,7 @@ mod names;
 mod noise;
 mod numbers;
 mod numerals;
+mod place_lists;
 mod places;
 mod vocabulary;
 
@@ -238,7 +240,7 @@ impl FactReader {
         found.shapes();
         self.places.read(&mut found, words);
         names::read(&mut found, words);
-        names::read_lists(&mut found);
+        place_lists::read(&mut found);
         letter::read(&mut found);
         found.finish()
     }

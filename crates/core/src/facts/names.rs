@@ -7,12 +7,13 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
+use super::canonical::canonical;
 use super::chars::{Chars, is_gap, is_ideograph, is_number};
 use super::endings::{
     self, BEHIND_ROAD, BOUNDARIES, COMMON_NOUNS, COMMON_ROADS, HEADS, JOINING, LEADING, LEADING_WORDS, NAMESAKES,
     SHOPS, SIDES, TAILS, VAGUE,
 };
-use super::numerals::{is_numeral, value};
+use super::numerals::is_numeral;
 use super::vocabulary::Vocabulary;
 use super::{Fact, FactKind, FactSource, Found, WordSpan};
 
@@ -490,126 +491,6 @@ impl Clause<'_, '_> {
 /// True for a sign between the names of a list or of a route.
 fn joins_places(c: char) -> bool {
     matches!(c, '、' | '~' | '—' | '→' | '-' | '/')
-}
-
-/// Minimum number of items in a list of places.
-const MIN_ITEMS: usize = 4;
-/// Maximum length of an item in a list of places, in characters.
-const MAX_ITEM: usize = 10;
-
-/// Adds the items without an ending in lists of places. For example, only some stops of a bus line have an ending, but
-/// the other stops are also places.
-pub(super) fn read_lists(found: &mut Found<'_>) {
-    let text = found.text;
-    let mut spans: Vec<Range<usize>> = found
-        .facts
-        .iter()
-        .filter(|fact| is_named(fact.kind))
-        .map(|fact| fact.span.start as usize..fact.span.end as usize)
-        .collect();
-    spans.sort_by_key(|span| span.start);
-    let mut items: Vec<Range<usize>> = Vec::new();
-    let mut start = 0;
-    for at in 0..=text.len() {
-        let c = text.at(at);
-        if at < text.len() && (is_ideograph(c) || c.is_ascii_alphanumeric()) {
-            continue;
-        }
-        let item = start..at;
-        let fits =
-            (2..=MAX_ITEM).contains(&item.len()) && text.as_slice()[item.clone()].iter().any(|&c| is_ideograph(c));
-        let joined = matches!(c, '、' | '~' | '-' | '—' | '→' | '/' | '➝' | '>');
-        if item.is_empty() && joined {
-            start = at + 1;
-            continue;
-        }
-        if fits {
-            items.push(item);
-        }
-        if !joined || !fits {
-            add_items(found, &items, &spans);
-            items.clear();
-        }
-        start = at + 1;
-    }
-}
-
-fn is_named(kind: FactKind) -> bool {
-    use FactKind::{District, Estate, Organisation, PublicPlace, Road, School, Town, Village};
-    matches!(kind, District | Town | Village | Road | Estate | PublicPlace | School | Organisation)
-}
-
-/// True if one of the sorted spans overlaps `item`.
-fn contains_name(spans: &[Range<usize>], item: &Range<usize>) -> bool {
-    let first = spans.partition_point(|span| span.end <= item.start);
-    spans.get(first).is_some_and(|span| span.start < item.end)
-}
-
-/// Adds the items of one list if at least two in five contain a name.
-fn add_items(found: &mut Found<'_>, items: &[Range<usize>], names: &[Range<usize>]) {
-    let named = items.iter().filter(|item| contains_name(names, item)).count();
-    if items.len() < MIN_ITEMS || named * 5 < items.len() * 2 {
-        return;
-    }
-    // The first and the last item may contain words of the sentence around the list.
-    for item in &items[1..items.len() - 1] {
-        let chars = &found.text.as_slice()[item.clone()];
-        if !contains_name(names, item) && chars.iter().all(|&c| is_ideograph(c)) {
-            let name = canonical(FactKind::PublicPlace, chars);
-            found.add_from(FactKind::PublicPlace, item.clone(), name, FactSource::List);
-        }
-    }
-}
-
-/// Returns the form in which a name is compared: numbers of roads, schools and villages in digits, and the office of a
-/// street as the street.
-pub(super) fn canonical(kind: FactKind, name: &[char]) -> String {
-    let mut canonical = String::with_capacity(name.len() * 3);
-    let mut at = 0;
-    while at < name.len() {
-        let end = at + name[at..].iter().take_while(|&&c| is_numeral(c)).count();
-        let behind: String = name[end..].iter().take(2).collect();
-        let numbered = [
-            "路", "街", "巷", "号", "横", "中", "小", "村", "区", "院", "期", "环", "支", "东", "西", "南", "北", "高",
-            "幼",
-        ];
-        let counted = end > at && numbered.iter().any(|word| behind.starts_with(word)) && at > 0;
-        let ordinal = at > 0 && name[at - 1] == '第';
-        match value(&name[at..end]) {
-            Some(value) if counted || ordinal => {
-                if ordinal {
-                    canonical.pop();
-                }
-                canonical += &value.to_string();
-                at = end;
-            }
-            _ => {
-                let end = end.max(at + 1);
-                canonical.extend(&name[at..end]);
-                at = end;
-            }
-        }
-    }
-    match kind {
-        FactKind::Town => {
-            for office in ["街道办事处", "街道办"] {
-                if let Some(stem) = canonical.strip_suffix(office) {
-                    return format!("{stem}街道");
-                }
-            }
-        }
-        FactKind::School => {
-            for (long, short) in [("中学", "中"), ("小学", "小")] {
-                if let Some(stem) =
-                    canonical.strip_suffix(long).filter(|stem| stem.ends_with(|c: char| c.is_ascii_digit()))
-                {
-                    return format!("{stem}{short}");
-                }
-            }
-        }
-        _ => {}
-    }
-    canonical
 }
 
 #[cfg(test)]

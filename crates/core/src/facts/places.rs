@@ -5,10 +5,11 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use super::canonical::canonical;
 use super::chars::{Chars, is_number};
 use super::endings::SIDES;
 use super::literals::{Filter, literals};
-use super::{FactGroup, FactKind, FactSource, Found, WordSpan, endings, names, numerals};
+use super::{FactGroup, FactKind, FactSource, Found, WordSpan, endings, numerals};
 use crate::text::normalise::Normaliser;
 
 /// Maximum number of places of a collection: as many as fit into a request of the usual size of a megabyte. A district has
@@ -337,7 +338,7 @@ impl PlaceNames {
         for (index, place) in (0_u32..).zip(places) {
             let chars: Vec<char> = normaliser.normalise(&place.name).chars().collect();
             let kind = place.kind.fact_kind();
-            names.places.push((kind, names::canonical(kind, &chars).into()));
+            names.places.push((kind, canonical(kind, &chars).into()));
             listed.extend(place.names().map(|name| (normaliser.normalise(name).chars().collect(), index)));
         }
         for (name, index) in &listed {

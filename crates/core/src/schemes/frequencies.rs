@@ -95,13 +95,16 @@ pub fn counted_of_batch(records: u64) -> u64 {
     if records < FIRST_COUNT { 0 } else { records }
 }
 
-/// A collection is counted again at the end of a batch if at least one record in this number is not counted. All recounts together then
-/// index a record at most eight times, whatever the size of the batches.
+/// A collection of more than [`SAMPLE_RECORDS`] records is counted again at the end of a batch if at least one record in this number is not
+/// counted. All recounts together then index a record at most eight times, whatever the size of the batches. A smaller collection is indexed in
+/// a second or two, and is counted again after each batch.
 const UNCOUNTED_SHARE: u64 = 8;
 
 /// True if a collection is counted again at the end of a batch. It has `records` records, and the first `counted` were counted before.
 pub fn is_recounted_after_batch(records: u64, counted: u64) -> bool {
-    counted_of_batch(records) > 0 && records.saturating_sub(counted) * UNCOUNTED_SHARE >= records
+    let uncounted = records.saturating_sub(counted);
+    let is_small = records <= SAMPLE_RECORDS as u64;
+    counted_of_batch(records) > 0 && uncounted > 0 && (is_small || uncounted * UNCOUNTED_SHARE >= records)
 }
 
 /// Returns the number of records with which a collection is counted again after a count of its first `counted` records.
@@ -425,10 +428,10 @@ mod tests {
         assert_eq!(counts, [0, 0, 64, 64, 256, 256, 1_024, 16_384, 262_144]);
         assert_eq!([0, 63, 64, 300, 4_096].map(next_count), [64, 64, 256, 1_024, 16_384]);
         assert_eq!([0, 63, 64, 300].map(counted_of_batch), [0, 0, 64, 300]);
-        let recounted = [(63, 0), (64, 64), (6_400, 5_601), (6_400, 5_600), (100, 200)];
+        let recounted = [(63, 0), (64, 64), (64, 63), (16_000, 14_001), (16_000, 14_000), (100, 200)];
         assert_eq!(
             recounted.map(|(all, counted)| is_recounted_after_batch(all, counted)),
-            [false, false, false, true, false]
+            [false, false, true, false, true, false]
         );
         assert!(counted_of(u64::MAX) <= u64::MAX / 4);
     }

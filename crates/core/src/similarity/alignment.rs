@@ -11,7 +11,7 @@ use super::common_subsequence::{DifferingRanges, differing_ranges};
 use super::contrast::are_opposites;
 use crate::schemes::hash::city64;
 use crate::text::objects::numerals::{is_numeral, value};
-use crate::text::problems::kinds_of_words;
+use crate::text::problems::{kinds_of_words, topics_of_kinds};
 use crate::text::shingles::counts;
 
 /// Maximum number of tokens of each text that are aligned: alignment takes O(|a| × |b| / 64).
@@ -205,7 +205,8 @@ struct ReplacedProblems<'a> {
 }
 
 impl ReplacedProblems<'_> {
-    /// True if each text has, in or beside a place, a word of a kind that the other text does not report anywhere.
+    /// True if each text has, in or beside a place, a word of a kind that the other text does not report anywhere, and these kinds have no topic in
+    /// common: another word for one problem may belong to a related kind.
     fn is_at(&self, [in_a, in_b]: [Range<usize>; 2]) -> bool {
         let [a, b] = self.texts;
         let [only_a, only_b] = *self.only_kinds.get_or_init(|| {
@@ -213,10 +214,12 @@ impl ReplacedProblems<'_> {
             [kinds_a & !kinds_b, kinds_b & !kinds_a]
         });
         // Most texts report no kind of their own, and the places need no search.
-        only_a != 0
-            && only_b != 0
-            && kinds_of_tokens(widened(a, &in_a)) & only_a != 0
-            && kinds_of_tokens(widened(b, &in_b)) & only_b != 0
+        if only_a == 0 || only_b == 0 {
+            return false;
+        }
+        let at_a = kinds_of_tokens(widened(a, &in_a)) & only_a;
+        let at_b = kinds_of_tokens(widened(b, &in_b)) & only_b;
+        at_a != 0 && at_b != 0 && topics_of_kinds(at_a) & topics_of_kinds(at_b) == 0
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::schemes::frequencies::{Frequencies, name_code};
 use crate::text::objects::numerals::{is_numeral, value};
 use crate::text::objects::{MAX_OBJECTS, NamedObject};
-use crate::text::problems::problem_cosine;
+use crate::text::problems::topic_cosine;
 use crate::text::shingles::{counts, digit_form};
 use crate::verdict::{Difference, ObjectKind};
 
@@ -109,7 +109,7 @@ impl Contrast {
     /// Returns the contrast as it would be if both texts, `a` and `b`, contained the same rare contact, too.
     #[must_use]
     pub fn with_common_contact(self, a: &NamesInText, b: &NamesInText) -> Self {
-        Self { contacts_agree: 1.0, problems_agree: problem_cosine(&a.compact, &b.compact), ..self }
+        Self { contacts_agree: 1.0, problems_agree: topic_cosine(&a.compact, &b.compact), ..self }
     }
 
     /// Returns the contrast of texts that agree as much as two texts can, with or without a common contact.
@@ -469,7 +469,7 @@ pub fn contrast(a: &NamesInText, b: &NamesInText, frequencies: Option<&Frequenci
     Contrast {
         subjects_differ: a.subject().zip(b.subject()).is_some_and(|(a, b)| a != b),
         contacts_agree,
-        problems_agree: if contacts_agree > 0.0 { problem_cosine(&a.compact, &b.compact) } else { 0.0 },
+        problems_agree: if contacts_agree > 0.0 { topic_cosine(&a.compact, &b.compact) } else { 0.0 },
         differs,
         only_names: [shown_names(&only_a), shown_names(&only_b)],
         ..found

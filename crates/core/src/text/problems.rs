@@ -1,7 +1,8 @@
 //! Kinds of problems: what a record complains about, apart from the place.
 //!
 //! People describe one problem with many words: noise, a loud radio, no sleep. `problems.txt` lists the words of about
-//! sixty kinds of problems. A record has a kind if its text contains a word of the kind.
+//! 120 kinds of problems. A record has a kind if its text contains a word of the kind. Related kinds have a topic in common: the
+//! noise of a building site and the noise of dancers are two kinds and one topic.
 
 use std::sync::LazyLock;
 
@@ -20,19 +21,38 @@ const SINGLE_CHARACTER_SHARE: f32 = 0.5;
 struct ProblemWords {
     /// The words of each kind, the most usual one first.
     kinds: Vec<Vec<&'static str>>,
+    /// The topics of each kind, by their positions in the order of the list.
+    topics: Vec<Vec<u8>>,
+    topic_count: usize,
     /// The kind of each word of the automaton, and the share of its value.
     words: Vec<(u8, f32)>,
     finder: AhoCorasick,
 }
 
 static PROBLEMS: LazyLock<ProblemWords> = LazyLock::new(|| {
-    let lines = LIST.lines().filter(|line| !line.starts_with('#'));
-    let kinds = lines.filter_map(|line| line.split_once(' ')).map(|(_, words)| words.split_whitespace().collect());
-    let kinds: Vec<Vec<&str>> = kinds.collect();
+    let mut kinds: Vec<Vec<&str>> = Vec::new();
+    let mut topics = Vec::new();
+    let mut topic_names: Vec<&str> = Vec::new();
+    for line in LIST.lines().filter(|line| !line.starts_with('#')) {
+        let mut columns = line.split_whitespace();
+        let own = columns.nth(1).into_iter().flat_map(|topics| topics.split(','));
+        topics.push(own.map(|topic| position_of(topic, &mut topic_names)).collect());
+        kinds.push(columns.collect());
+    }
     let words = (0..).zip(&kinds).flat_map(|(kind, words)| words.iter().map(move |word| (kind, share_of(word))));
-    let finder = AhoCorasick::new(kinds.iter().flatten());
-    ProblemWords { words: words.collect(), finder: finder.expect("the list is small enough for an automaton"), kinds }
+    let words = words.collect();
+    let finder = AhoCorasick::new(kinds.iter().flatten()).expect("the list is small enough for an automaton");
+    ProblemWords { words, finder, kinds, topics, topic_count: topic_names.len() }
 });
+
+/// Returns the position of a name in a list, and adds the name if it is new.
+fn position_of(name: &'static str, names: &mut Vec<&'static str>) -> u8 {
+    let position = names.iter().position(|known| *known == name).unwrap_or_else(|| {
+        names.push(name);
+        names.len() - 1
+    });
+    position as u8
+}
 
 /// Returns the share of a word's value that counts.
 fn share_of(word: &str) -> f32 {
@@ -51,11 +71,11 @@ impl ProblemWords {
     }
 }
 
-/// The strength of a kind of problem in a text.
+/// The strength of a kind or a topic of problems in a text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProblemStrength {
-    /// Position of the kind in the list.
-    pub kind: u8,
+    /// Position of the kind, or of the topic, in the order of the list.
+    pub class: u8,
     /// Strength, above 0.
     pub strength: f32,
 }
@@ -63,6 +83,23 @@ pub struct ProblemStrength {
 /// Number of kinds in the list.
 pub fn kind_count() -> usize {
     PROBLEMS.kinds.len()
+}
+
+/// Number of topics in the list.
+pub(crate) fn topic_count() -> usize {
+    PROBLEMS.topic_count
+}
+
+/// Returns the topics of the problems of a record, in the order of the list. The strength of a topic is the sum of the strengths of its kinds.
+/// O(kinds + topics).
+pub fn problem_topics(kinds: &[ProblemStrength]) -> Vec<ProblemStrength> {
+    let mut strengths = vec![0.0; topic_count()];
+    for found in kinds {
+        for topic in topics_of_kind(found.class) {
+            strengths[usize::from(*topic)] += found.strength;
+        }
+    }
+    present(&strengths)
 }
 
 /// Returns the kinds of problems that a normalised text reports, in the order of the list. O(length + words of the
@@ -75,7 +112,12 @@ pub fn problem_kinds(title: &str, text: &str) -> Vec<ProblemStrength> {
         let in_title = if in_title > 0 { TITLE_OCCURRENCES } else { 0 };
         strengths[usize::from(kind)] += f32::from(in_text + in_title).sqrt() * share;
     }
-    let all = (0..).zip(strengths).map(|(kind, strength)| ProblemStrength { kind, strength });
+    present(&strengths)
+}
+
+/// Returns the classes with a strength above 0.
+fn present(strengths: &[f32]) -> Vec<ProblemStrength> {
+    let all = (0..).zip(strengths).map(|(class, strength)| ProblemStrength { class, strength: *strength });
     all.filter(|found| found.strength > 0.0).collect()
 }
 
@@ -86,19 +128,30 @@ pub(crate) fn kinds_of_words(text: &str) -> u128 {
     found.filter(|(_, share)| *share >= 1.0).fold(0, |kinds, (kind, _)| kinds | 1 << kind)
 }
 
-/// Returns the cosine of the kinds of problems of two texts: 1 if both report the same kinds in the same strength, 0 if they report no common
-/// one. O(length).
-pub(crate) fn problem_cosine(a: &str, b: &str) -> f64 {
-    let [a, b] = [a, b].map(|text| problem_kinds("", text));
+/// Returns a set bit for each topic of some kinds, which are set bits.
+pub(crate) fn topics_of_kinds(kinds: u128) -> u64 {
+    let kinds = (0..kind_count() as u8).filter(|kind| kinds >> kind & 1 == 1);
+    kinds.flat_map(topics_of_kind).fold(0, |topics, topic| topics | 1 << topic)
+}
+
+/// Returns the topics of a kind.
+pub fn topics_of_kind(kind: u8) -> &'static [u8] {
+    PROBLEMS.topics.get(usize::from(kind)).map_or(&[], Vec::as_slice)
+}
+
+/// Returns the cosine of the topics of the problems of two texts: 1 if both report the same topics in the same strength, 0 if they report
+/// no common one. O(length).
+pub(crate) fn topic_cosine(a: &str, b: &str) -> f64 {
+    let [a, b] = [a, b].map(|text| problem_topics(&problem_kinds("", text)));
     let norm = (inner_product(&a, &a) * inner_product(&b, &b)).sqrt();
     if norm > 0.0 { inner_product(&a, &b) / norm } else { 0.0 }
 }
 
-/// Returns the sum, over the common kinds, of the products of both strengths.
+/// Returns the sum, over the common classes, of the products of both strengths.
 fn inner_product(a: &[ProblemStrength], b: &[ProblemStrength]) -> f64 {
     let pairs = a.iter().flat_map(|in_a| b.iter().map(move |in_b| (in_a, in_b)));
     pairs
-        .filter(|(in_a, in_b)| in_a.kind == in_b.kind)
+        .filter(|(in_a, in_b)| in_a.class == in_b.class)
         .map(|(in_a, in_b)| f64::from(in_a.strength * in_b.strength))
         .sum()
 }
@@ -115,17 +168,26 @@ mod tests {
 
     #[test]
     fn other_words_for_one_problem_are_one_kind() {
-        assert_eq!(strongest("楼下音响吵闹,居民睡不着"), strongest("噪音扰民严重"));
+        assert_eq!(strongest("楼下吵闹,居民睡不着"), strongest("噪音扰民严重"));
         assert_ne!(strongest("噪音扰民严重"), strongest("小区停水三天"));
         assert_eq!(strongest("您好"), None);
-        assert!(kind_count() <= u128::BITS as usize);
+        assert!(kind_count() <= u128::BITS as usize && topic_count() <= u64::BITS as usize);
     }
 
     #[test]
-    fn the_cosine_compares_the_kinds() {
-        assert!(problem_cosine("路灯不亮", "晚上没有照明,路灯不亮") > 0.9);
-        assert_eq!(problem_cosine("路灯不亮", "井盖破损"), 0.0);
-        assert_eq!(problem_cosine("您好", "您好"), 0.0, "no kind");
+    fn every_kind_has_topics_and_words() {
+        for kind in 0..kind_count() as u8 {
+            assert!(!topics_of_kind(kind).is_empty() && words_of_kind(kind).count() > 3, "{kind}");
+        }
+    }
+
+    #[test]
+    fn two_kinds_of_one_problem_have_a_topic_in_common() {
+        assert!(topic_cosine("路灯不亮", "晚上没有照明,路灯不亮") > 0.9);
+        assert!(topic_cosine("工地打桩", "广场舞扰民") > 0.4, "noise");
+        assert_ne!(strongest("工地打桩"), strongest("广场舞扰民"));
+        assert_eq!(topic_cosine("路灯不亮", "老师补课"), 0.0);
+        assert_eq!(topic_cosine("您好", "您好"), 0.0, "no problem");
     }
 
     #[test]
@@ -133,6 +195,7 @@ mod tests {
         assert_ne!(kinds_of_words("电梯坏了"), kinds_of_words("水管坏了"));
         assert_eq!(kinds_of_words("停水三天"), kinds_of_words("断水三天"));
         assert_eq!(kinds_of_words("很臭很吵"), 0, "single characters");
+        assert_ne!(topics_of_kinds(kinds_of_words("打桩")) & topics_of_kinds(kinds_of_words("广场舞")), 0, "noise");
     }
 
     #[test]
@@ -146,6 +209,6 @@ mod tests {
 
     fn strongest(text: &str) -> Option<u8> {
         let kinds = problem_kinds("", text);
-        kinds.iter().max_by(|a, b| a.strength.total_cmp(&b.strength)).map(|found| found.kind)
+        kinds.iter().max_by(|a, b| a.strength.total_cmp(&b.strength)).map(|found| found.class)
     }
 }

@@ -144,6 +144,8 @@ pub struct JobProgress {
     pub too_short: u64,
     /// Number of rows that became new records.
     pub created: u64,
+    /// Number of rows that are no data: repeated headers and totals.
+    pub no_data: u64,
     /// Number of rows that were refused.
     pub refused: u64,
     /// The first refused rows, each with its row number. At most [`MOST_NAMED`].

@@ -46,9 +46,11 @@ const SKETCH_BYTES: usize = 16 << 20;
 const CALLER: &str = "a file of the desk";
 
 enum RowOutcome {
-    /// The row is no data: it is above the header, repeats the header, or contains totals.
+    /// The row is above the header.
     Above,
     Header,
+    /// The row is no data: it repeats the header, or contains totals.
+    NoData(RowRefusal),
     Refused(RowRefusal),
     Checked(Box<CheckedRow>),
     Registered(Box<Registration>),
@@ -214,8 +216,8 @@ impl RowPump {
             let what = if row.number == header { RowOutcome::Header } else { RowOutcome::Above };
             return ready(Ok((row, what)));
         }
-        if row.fault.as_ref().is_some_and(RowFault::is_left_out) {
-            return ready(Ok((row, RowOutcome::Above)));
+        if let Some(fault) = row.fault.clone().filter(RowFault::is_left_out) {
+            return ready(Ok((row, RowOutcome::NoData(RowRefusal::Row(fault)))));
         }
         let record = match self.plan.row(&row).and_then(|record| self.once(record, row.number)) {
             Ok(record) => record,
@@ -342,6 +344,13 @@ impl RowFinisher {
                 }
                 RowOutcome::Header => {
                     output.row(row.number, &row.cells, Some(&self.words.headings()))?;
+                    continue;
+                }
+                RowOutcome::NoData(reason) => {
+                    output.row(row.number, &row.cells, Some(&self.words.added_cells(&Err(reason))))?;
+                    let mut progress = self.job.progress.lock();
+                    progress.done += 1;
+                    progress.no_data += 1;
                     continue;
                 }
                 RowOutcome::Refused(refusal) => Err(refusal),

@@ -21,6 +21,7 @@ use crate::view::row::RowReader;
 use crate::visitor::{PageVisitor, ReadingVisitor};
 use crate::words::FilesWords;
 use doppel_core::collection::{Role, Settings};
+use doppel_core::columns::{ColumnKind, kind_of};
 use doppel_core::error_code::ErrorCode;
 use doppel_core::verdict::VerdictKind;
 use doppel_engine::arrivals;
@@ -255,12 +256,15 @@ async fn fields(app: &App, settings: &Settings, job: &FileJob) -> Result<Vec<(St
     let used = RowReader::of(settings).form_fields(&rows.collect::<Vec<_>>());
     let mut fields: Vec<(String, Role)> = used.iter().map(|field| (field.name.clone(), field.role)).collect();
     let mut kinds: Vec<(Role, bool)> = used.iter().map(|field| (field.role, field.is_long)).collect();
-    // For each kind of field that the latest records lack: the fields with the name of a column; otherwise the first field of the kind.
+    // For each kind of field that the latest records lack: the fields with the name of a column; otherwise the first field of the kind. A person
+    // may have a name, a telephone number and an identity number, so that these fields do not replace each other.
     let titles = settings.titles();
     let in_use = kinds.clone();
     for (field, is_title) in settings.fields.iter().zip(titles).filter(|(field, _)| field.role != Role::Ignore) {
         let kind = (field.role, field.role == Role::Text && !is_title);
-        if job.table.header.contains(&field.name) && !in_use.contains(&kind) {
+        let is_number = matches!(kind_of(&field.name), Some(ColumnKind::Phone | ColumnKind::IdentityNumber));
+        let is_field = fields.iter().any(|(name, _)| *name == field.name);
+        if job.table.header.contains(&field.name) && !is_field && (is_number || !in_use.contains(&kind)) {
             fields.push((field.name.clone(), field.role));
             kinds.push(kind);
         }
@@ -311,7 +315,9 @@ fn columns(
     let words = visitor.words();
     let mut options = vec![(String::new(), words.files.unused.to_owned()), ("id".into(), words.files.id.into())];
     options.extend(fields.iter().map(|(name, role): &(String, Role)| {
-        (written(&ColumnTarget::Field(name.clone())), format!("{name} · {}", (words.record.role)(*role)))
+        let label = words.record.fields.iter().find(|(field, _)| field == name).map(|(_, label)| (*label).to_owned());
+        let label = label.unwrap_or_else(|| format!("{name} · {}", (words.record.role)(*role)));
+        (written(&ColumnTarget::Field(name.clone())), label)
     }));
     options.push(("own".into(), words.files.own.into()));
     let columns = targets
@@ -357,6 +363,9 @@ fn work(visitor: &PageVisitor, job: &FileJob) -> WorkView {
     let mut numbers: Vec<_> =
         kinds.into_iter().map(|(kind, number)| (record.finding.verdict(kind), count(number))).collect();
     numbers.push((record.finding.refused(), count(progress.refused)));
+    if progress.no_data > 0 {
+        numbers.push((words.no_data, count(progress.no_data)));
+    }
     if progress.registers {
         numbers.push((words.created, count(progress.created)));
     }

@@ -18,6 +18,7 @@ use crate::visitor::PageVisitor;
 use crate::words::{InboxWords, RecordWords, SearchWords};
 use doppel_core::collection::{CollectionName, Role};
 use doppel_core::error_code::ErrorCode;
+use doppel_core::verdict::VerdictKind;
 use doppel_engine::Error;
 use doppel_engine::answers::RecordView;
 use doppel_engine::arrivals::Arrival;
@@ -217,9 +218,15 @@ pub(super) fn shown_probability(record: &RecordView) -> Option<String> {
     probability.map(|probability| format!("{}%", percent(probability)))
 }
 
+/// Returns the badge of an arrival. It describes the pair that the line shows: a record with the same text as another repeat only resembles the
+/// first record.
 fn badge(context: &PageContext, arrival: &Arrival) -> VerdictBadge {
     let decided = arrival.decision.as_ref().map(|decision| decision.judgement);
-    VerdictBadge::new(&context.visitor.words().record, arrival.record.verdict.kind, decided)
+    let kind = match arrival.record.verdict.kind {
+        VerdictKind::ExactDuplicate if !repeats_same_text(&arrival.record.verdict) => VerdictKind::NearDuplicate,
+        kind => kind,
+    };
+    VerdictBadge::new(&context.visitor.words().record, kind, decided)
 }
 
 fn card(context: &PageContext, arrival: &Arrival) -> RecordCard {

@@ -17,7 +17,7 @@ words! {
             "An Excel workbook (.xlsx) or CSV, at most {mib} MB. Encoding (UTF-8, GBK, UTF-16) and separator of CSV are found.";
         give: "上传", "Upload";
         given: "交来的文件", "Your files";
-        kept: "文件只有您这把密钥看得到，保留 24 小时；服务重新启动后即清除。",
+        kept: "文件只有您自己看得到，保留 24 小时；服务重新启动后即清除。",
             "Only you see them. They are kept for 24 hours, or until the service restarts.";
         none: "还没有文件。", "No files yet.";
         name: "文件", "File";
@@ -59,8 +59,8 @@ words! {
         start: "开始", "Start";
         wrong_plan(wrong: &WrongPlan) -> String: match wrong {
             WrongPlan::Twice(name) => "有两列都作为“{name}”。请只选其中一列。", "Two columns are “{name}”. Choose one of them.";
-            WrongPlan::NoText => "没有一列作为内容，无从比对。请选择内容所在的列。",
-                "No column is a title or a content: there is nothing to compare. Choose the column with the text.";
+            WrongPlan::NoText => "没有一列作为标题或正文，无从比对。请选择正文所在的列。",
+                "No column is a title or a text: there is nothing to compare. Choose the column with the text.";
         }
         progress(done: &str, rows: &str): "已处理 {done} 行，共 {rows} 行", "{done} of {rows} rows";
         stop: "停止", "Stop";
@@ -68,6 +68,7 @@ words! {
         refresh: "刷新进度", "Refresh";
         so_far: "结果", "Result";
         created: "新登记", "newly registered";
+        no_data: "不是数据的行", "rows that are no data";
         refused_rows: "未处理的行", "Rows not taken";
         refused_more(named: usize, all: &str): "以上列出前 {named} 行，共 {all} 行；全部写在结果文件中。",
             "The first {named} of {all}; all of them are in the file.";

@@ -16,7 +16,7 @@ words! {
         name: "数据集", "Collection";
         undecided: "待认定重件", "Repeats to decide";
         arrived: "今日收件", "Received today";
-        frequent: "近 7 天频发事件", "Frequent events, 7 days";
+        frequent: "近 7 天多频事件", "Frequent events, 7 days";
         /// Text instead of a number of events that is not known yet.
         not_ready: "尚未统计", "not counted yet";
         records: "总件数", "All records";

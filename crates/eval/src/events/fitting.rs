@@ -27,9 +27,13 @@ const MADE_WEIGHT: f64 = 0.25;
 const UNMEASURED: f64 = -4.0;
 /// The bounds of a join that are tried, in twentieths of log-odds: -1.5 to 3.
 const JOIN_STEPS: RangeInclusive<i32> = -30..=60;
+/// The gains of several pairs that are tried, in fifths of log-odds: 0 to 1.4.
+const GAIN_STEPS: RangeInclusive<i32> = 0..=7;
 /// Minimum precision of the chosen bounds: B-cubed of events, and of likely pairs. People who look at an event should find nine of ten records
 /// right.
 const MIN_PRECISION: f64 = 0.9;
+/// Maximum share of the pairs that readers separated and that the chosen bounds join.
+const MAX_JOINED_NOT: f64 = 0.03;
 
 /// The first bound of a band that is tried, in log-odds, and the distance and number of the next bounds.
 const FIRST_BAND: f64 = -6.0;
@@ -254,14 +258,38 @@ pub fn choose_bounds(sets: &[MeasuredEventSet], folds: &[EventFold]) -> ModelBou
     ModelBounds { join: choose_join(sets, folds), bands: choose_bands(sets, folds) }
 }
 
-/// Returns the smallest bound of [`JOIN_STEPS`] from which on the B-cubed precision of every set with events is at least
-/// [`MIN_PRECISION`], with each source left out.
+/// Returns the gain with the largest B-cubed recall, each gain with its smallest precise bound, with each source left out.
 fn choose_join(sets: &[MeasuredEventSet], folds: &[EventFold]) -> JoinBounds {
-    let bounds = JOIN_STEPS.map(|step| JoinBounds { join: f64::from(step) / 20.0, unmeasured: UNMEASURED });
-    let steps: Vec<JoinBounds> = bounds.collect();
-    let too_small = steps.iter().rposition(|bounds| !are_precise(*bounds, sets, folds));
-    let chosen = too_small.map_or(0, |at| (at + 1).min(steps.len() - 1));
-    steps[chosen]
+    let complete = sets.iter().filter(|set| set.events.events.is_some());
+    let measured: Vec<_> = complete.map(|set| (set, left_out_log_odds(set, folds))).collect();
+    let gains = GAIN_STEPS.into_par_iter().map(|step| smallest_precise(&measured, f64::from(step) / 5.0));
+    let best = gains.collect::<Vec<_>>().into_iter().reduce(|best, other| if other.1 > best.1 { other } else { best });
+    best.map_or(JoinBounds { join: 0.0, gain: 0.0, unmeasured: UNMEASURED }, |(bounds, _)| bounds)
+}
+
+/// Returns the smallest bound of [`JOIN_STEPS`] from which on every set has a B-cubed precision of at least [`MIN_PRECISION`] and joins at most
+/// [`MAX_JOINED_NOT`] of the pairs with the label `not`, and the sum of the B-cubed recalls with it.
+fn smallest_precise(measured: &[(&MeasuredEventSet, Vec<f64>)], gain: f64) -> (JoinBounds, f64) {
+    // B-cubed does not depend on the bands.
+    let bands = BandBounds { likely: 0.0, unlikely: 0.0 };
+    let mut chosen = (JoinBounds { join: f64::from(*JOIN_STEPS.end()) / 20.0, gain, unmeasured: UNMEASURED }, 0.0);
+    for step in JOIN_STEPS.rev() {
+        let join = JoinBounds { join: f64::from(step) / 20.0, ..chosen.0 };
+        let bounds = ModelBounds { join, bands };
+        let figures = measured.iter().map(|(set, log_odds)| evaluate_events(set, log_odds, bounds));
+        let figures: Vec<EventFigures> = figures.collect();
+        if !figures.iter().all(is_precise) {
+            break;
+        }
+        chosen = (join, figures.iter().filter_map(|figures| figures.b_cubed).map(|b_cubed| b_cubed.recall).sum());
+    }
+    chosen
+}
+
+fn is_precise(figures: &EventFigures) -> bool {
+    let (joined, all) = figures.joined.get(NOT_EVENT).copied().unwrap_or_default();
+    let is_separate = joined as f64 <= MAX_JOINED_NOT * all as f64;
+    is_separate && figures.b_cubed.is_none_or(|b_cubed| b_cubed.precision >= MIN_PRECISION)
 }
 
 /// Chooses the bands of a pair, by log-odds of models that were fitted without its source. `likely` is the smallest step from which on at least
@@ -304,14 +332,6 @@ impl LabelledLogOdds {
 /// Returns the number of values that reach a step.
 fn reaching(values: &[f64], step: f64) -> usize {
     values.iter().filter(|value| **value >= step).count()
-}
-
-fn are_precise(join: JoinBounds, sets: &[MeasuredEventSet], folds: &[EventFold]) -> bool {
-    // B-cubed does not depend on the bands.
-    let bounds = ModelBounds { join, bands: BandBounds { likely: 0.0, unlikely: 0.0 } };
-    let complete = sets.iter().filter(|set| set.events.events.is_some());
-    let figures = complete.map(|set| evaluate_events(set, &left_out_log_odds(set, folds), bounds));
-    figures.filter_map(|figures| figures.b_cubed).all(|b_cubed| b_cubed.precision >= MIN_PRECISION)
 }
 
 /// Returns the figures of each set, each source by the model that was fitted without it.

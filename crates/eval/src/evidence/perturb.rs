@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::dataset::LabelledSet;
 use doppel_core::record::Row;
 use doppel_core::text::objects::NamedObject;
-use doppel_core::text::problems::{kind_count, problem_kinds, words_of_kind};
+use doppel_core::text::problems::{kind_count, problem_kinds, problem_topics, topics_of_kind, words_of_kind};
 use doppel_core::verdict::ObjectKind;
 
 /// Number of characters between two typing errors.
@@ -404,13 +404,18 @@ fn side_of(object: &NamedObject) -> Option<(&str, usize)> {
     Some((&object.name, at))
 }
 
-/// Returns a row in which words of another kind of problem replace all words of the kind that the row reports most. `None` if the row
-/// reports no kind.
+/// Returns a row in which words of a kind of problem of another topic replace all words of the kind that the row reports most. `None` if the
+/// row reports no kind.
 fn other_problem(row: &Row, random: &mut XorShift64) -> Option<Row> {
     let kinds = problem_kinds("", row.json());
-    let strongest = kinds.iter().max_by(|a, b| a.strength.total_cmp(&b.strength))?.kind;
-    let others: Vec<u8> =
-        (0..kind_count() as u8).filter(|kind| kinds.iter().all(|reported| reported.kind != *kind)).collect();
+    let strongest = kinds.iter().max_by(|a, b| a.strength.total_cmp(&b.strength))?.class;
+    let topics: Vec<u8> = problem_topics(&kinds).iter().map(|topic| topic.class).collect();
+    let others: Vec<u8> = (0..kind_count() as u8)
+        .filter(|kind| topics_of_kind(*kind).iter().all(|topic| !topics.contains(topic)))
+        .collect();
+    if others.is_empty() {
+        return None;
+    }
     let other: Vec<&str> = words_of_kind(*others.get(random.below(others.len()))?).collect();
     let mut words: Vec<&str> = words_of_kind(strongest).filter(|word| row.json().contains(word)).collect();
     // Of two words, the longer one may contain the shorter one.

@@ -4,8 +4,12 @@ use serde_json::Value;
 
 use super::{ColumnKind, ResultColumn, SqlValue, text_of};
 use crate::tables::columns::ColumnTarget;
+use crate::tables::mapping::InexactNumber;
 use crate::{UnreadableLine, too_large, unreadable};
 use doppel_core::record::Row;
+
+/// The smallest floating-point number that may stand for several whole numbers.
+const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// The mapping from the columns of a `SELECT` to the fields of records.
 #[derive(Clone, Debug)]
@@ -55,6 +59,10 @@ impl RowMapping {
                 SqlValue::Null => continue,
                 SqlValue::Undecodable => return Err(mapped.bad("not_text", "cannot be read as text")),
                 SqlValue::Binary(_) => return Err(mapped.bad("binary_value", "is binary; leave the column out")),
+                SqlValue::Float(value) if mapped.is_id && value.abs() >= MOST_EXACT => {
+                    let what = "is a floating-point number, whose last digits are lost; store the id as text or as a whole number";
+                    return Err(mapped.bad(InexactNumber::CODE, what));
+                }
                 cell if mapped.is_id => match text_of(cell).as_deref().map(str::trim) {
                     None | Some("") => continue,
                     Some(id) => Value::from(id),
@@ -137,6 +145,8 @@ mod tests {
             &**row.json(),
             r#"{"id":"9007199254740993","title":"路灯\"不亮\"","费用":"12345678901234567890.10"}"#
         );
+        let rounded = [SqlValue::Float(330_106_199_001_011_234.0), SqlValue::Null, SqlValue::Null, SqlValue::Null];
+        assert_eq!(mapping(1000).row(&rounded).unwrap_err().code, "inexact_id");
         let cells = [SqlValue::Int(1), SqlValue::Null, SqlValue::Null, SqlValue::Null];
         assert_eq!(&**mapping(1000).row(&cells).unwrap().json(), r#"{"id":"1"}"#);
         assert_eq!(mapping(1000).column_of("title"), Some("标题"));

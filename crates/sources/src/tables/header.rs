@@ -11,8 +11,11 @@ use doppel_core::columns::{is_usual_name, kind_of};
 const MOST_NAME_CHARS: usize = 12;
 /// Joins the heading of several columns and the name of a column.
 const JOINT: char = '/';
-/// The first words of a row of totals.
-const TOTALS: [&str; 9] = ["合计", "总计", "小计", "共计", "汇总", "合計", "總計", "total", "subtotal"];
+/// The first words of a row of totals. A period or a page may stand before them, and a unit in brackets behind them (本页小计, 合计（件）).
+const TOTALS: [&str; 12] =
+    ["合计", "总计", "小计", "共计", "汇总", "累计", "总数", "合計", "總計", "累計", "total", "subtotal"];
+/// Words before a word of totals.
+const TOTALS_OF: [&str; 10] = ["", "本页", "本月", "本周", "本日", "本年", "本表", "当月", "当日", "全部"];
 
 /// The rows that name the columns, among the first rows of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -183,8 +186,12 @@ fn is_same(names: &[String], texts: &[&str]) -> bool {
 fn is_totals(texts: &[&str]) -> bool {
     let mut said = texts.iter().filter(|text| !text.is_empty());
     let Some(first) = said.next() else { return false };
+    let first = first.split(['（', '(']).next().unwrap_or_default();
     let word: String = first.chars().filter(|sign| !sign.is_whitespace() && !"：:".contains(*sign)).collect();
-    TOTALS.contains(&word.to_lowercase().as_str()) && said.all(|text| is_count(text))
+    let word = word.to_lowercase();
+    let is_total =
+        TOTALS.iter().any(|total| word.strip_suffix(total).is_some_and(|before| TOTALS_OF.contains(&before)));
+    is_total && said.all(|text| is_count(text))
 }
 
 /// True for a number. A measure word may follow the number.
@@ -251,10 +258,20 @@ mod tests {
         let header = TableHeader::find(&rows(&["编号|内容|", "1|路灯|"])).unwrap();
         assert_eq!(marked(&header, "编号|内容|"), Some(RowFault::RepeatedHeader));
         assert_eq!(marked(&header, "编号|内容"), Some(RowFault::RepeatedHeader));
-        for totals in ["合计|5", "合 计：|", "总计|120件", "Total|5|7.5"] {
+        for totals in [
+            "合计|5",
+            "合 计：|",
+            "总计|120件",
+            "Total|5|7.5",
+            "本页小计|3",
+            "总计（件）|8",
+            "合计（共3件）|",
+            "累计|12",
+        ] {
             assert_eq!(marked(&header, totals), Some(RowFault::Totals), "{totals}");
         }
-        for data in ["1|路灯", "合计|路灯不亮了", "合计有误|5", "|内容"] {
+        for data in ["1|路灯", "合计|路灯不亮了", "合计有误|5", "|内容", "总数不对|5", "（合计）|5"]
+        {
             assert_eq!(marked(&header, data), None, "{data}");
         }
         let single = TableHeader::find(&rows(&["内容", "路灯"])).unwrap();

@@ -48,7 +48,9 @@ impl ColumnPlan {
         let mut chosen = 0;
         let mut said: Vec<Option<ColumnTarget>> = vec![None; header.len()];
         for (number, (column, field)) in choice.map.iter().enumerate() {
-            if settings.is_some() && !field.is_empty() && field != "id" && !names.contains(field) {
+            // A field for the handling of a matter needs no settings.
+            let is_known = field.is_empty() || field == "id" || names.contains(field) || shown_role(field).is_some();
+            if settings.is_some() && !is_known {
                 let names = names.join(", ");
                 return Err(format!(
                     "cannot be read with --map {column}={field}: the collection has no field {field:?}; it has {names}, and id"

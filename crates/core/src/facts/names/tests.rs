@@ -3,7 +3,7 @@ use std::sync::LazyLock;
 use jieba_rs::Jieba;
 
 use super::super::tests::check_shown;
-use super::super::{FactKind, FactReader, FactSource, WordSpan};
+use super::super::{FactReader, FactSource, WordSpan};
 
 static JIEBA: LazyLock<Jieba> = LazyLock::new(Jieba::new);
 
@@ -122,18 +122,4 @@ fn items_of_a_list_of_stops_are_places() {
         "Road 鹤鸣路; PublicPlace 红石滩; PublicPlace 松岗公园; Estate 雁坪西里; PublicPlace 柳塘桥",
     )]);
     check(&[("漏水、停电、噪音、垃圾、油烟", "")]);
-}
-
-#[test]
-fn numbers_in_names_compare_by_value() {
-    for (kind, name, expected) in [
-        (FactKind::Road, "学府二路", "学府2路"),
-        (FactKind::Road, "学府2路", "学府2路"),
-        (FactKind::School, "柳塘第三中学", "柳塘3中"),
-        (FactKind::School, "柳塘三中", "柳塘3中"),
-        (FactKind::Town, "柳塘街道办事处", "柳塘街道"),
-        (FactKind::Estate, "三江花园", "三江花园"),
-    ] {
-        assert_eq!(super::canonical(kind, &name.chars().collect::<Vec<_>>()), expected);
-    }
 }
