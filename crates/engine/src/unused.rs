@@ -3,7 +3,7 @@
 //! record loses its time or its petitioner.
 
 use doppel_core::collection::{Role, Settings};
-use doppel_core::columns::{is_usual_name, kind_of};
+use doppel_core::columns::{ColumnKind, kind_of};
 use doppel_core::error_code::ErrorCode;
 use doppel_core::record::Row;
 use doppel_core::violation::{Violation, child};
@@ -17,8 +17,7 @@ const DETAIL: &str = "no field of the collection's settings has this name: the m
 /// Returns a warning for each member of `row` that has no role under `settings`, except `id`. Fields with role `ignore` count as named. The
 /// warnings contain names, not values.
 pub(super) fn unused_members(settings: &Settings, row: &Row) -> Vec<Violation> {
-    let is_unused = |name: &&str| settings.role_of(name).is_none();
-    let mut unused = row.names().filter(is_unused);
+    let mut unused = row.names().filter(|name| settings.role_of(name).is_none());
     let mut found: Vec<_> =
         unused.by_ref().take(MOST).map(|name| Violation::new(child("", name), CODE, DETAIL)).collect();
     let more = unused.count();
@@ -28,18 +27,20 @@ pub(super) fn unused_members(settings: &Settings, row: &Row) -> Vec<Violation> {
     found
 }
 
-/// Returns a warning for each member of `row` that by its usual name contains the time or the petitioner, although no field of `settings` has this
+/// Returns a warning for each member of `row` that by its name contains the time or the petitioner, although no field of `settings` has this
 /// name and the row has no other member of this role. O(members × fields).
 pub(super) fn overlooked_members(settings: &Settings, row: &Row) -> Vec<Violation> {
-    let has = |role: Role| row.names().any(|name| settings.role_of(name) == Some(role));
-    let is_overlooked = |name: &&str| {
-        settings.role_of(name).is_none()
-            && is_usual_name(name)
-            && kind_of(name)
-                .and_then(|kind| kind.role())
-                .is_some_and(|role| matches!(role, Role::Time | Role::Identity) && !has(role))
-    };
-    row.names().filter(is_overlooked).map(|name| Violation::new(child("", name), CODE, DETAIL)).collect()
+    let overlooked = row.names().filter(|name| is_overlooked(settings, row, name));
+    overlooked.map(|name| Violation::new(child("", name), CODE, DETAIL)).collect()
+}
+
+fn is_overlooked(settings: &Settings, row: &Row, name: &str) -> bool {
+    if settings.role_of(name).is_some() {
+        return false;
+    }
+    let role = kind_of(name).and_then(ColumnKind::role);
+    let Some(role) = role.filter(|role| matches!(role, Role::Time | Role::Identity)) else { return false };
+    !row.names().any(|name| settings.role_of(name) == Some(role))
 }
 
 #[cfg(test)]

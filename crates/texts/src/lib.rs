@@ -74,31 +74,27 @@ impl TextIndex {
         if let Some(chinese) = self.whole.get(text) {
             return Some(chinese.clone());
         }
+        if let Some(items) = self.find_items(text, depth) {
+            return Some(items);
+        }
         let first = text.bytes().next();
         let templates = [first, None].into_iter().filter_map(|first| self.templates.get(&first)).flatten();
         let translations = templates.filter_map(|template| {
             let translation =
                 template.translate(text, |part| if depth == DEPTH { None } else { self.find(part, depth + 1) })?;
-            let letters = translation.bytes().filter(u8::is_ascii_lowercase).count();
-            Some((letters, std::cmp::Reverse(template.specificity()), translation))
+            Some((letters_of(&translation), std::cmp::Reverse(template.specificity()), translation))
         });
         let best = translations.min_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
-        let best = best.map(|(_, _, translation)| Cow::Owned(translation));
-        best.or_else(|| if depth > 0 { self.find_items(text, depth) } else { None })
+        best.map(|(_, _, translation)| Cow::Owned(translation))
     }
 
-    /// Translates the items of a list that is the value of a placeholder; `None` if no item has a translation.
+    /// Translates a list that is the value of a placeholder; `None` if an item has no translation.
     fn find_items(&self, list: &str, depth: u8) -> Option<Cow<'static, str>> {
-        let items: Vec<&str> = list.split(", ").collect();
-        if items.len() < 2 || depth == DEPTH {
+        if depth == 0 || depth == DEPTH || !list.contains(", ") {
             return None;
         }
-        let found: Vec<_> = items.iter().map(|item| self.find(item, depth + 1)).collect();
-        found.iter().any(Option::is_some).then(|| {
-            let items =
-                found.into_iter().zip(items).map(|(found, item)| found.unwrap_or_else(|| item.to_owned().into()));
-            Cow::Owned(items.collect::<Vec<_>>().join("、"))
-        })
+        let items: Option<Vec<_>> = list.split(", ").map(|item| self.find(item, depth + 1)).collect();
+        Some(Cow::Owned(items?.join("、")))
     }
 }
 
@@ -123,6 +119,11 @@ fn after_colon(message: &str, is_name: impl Fn(&str) -> bool) -> Option<String> 
     split.into_iter().rev().filter(|(names, _)| names.split(": ").all(&is_name)).find_map(|(names, text)| {
         Some(format!("{}：{}", chinese(names).unwrap_or(Cow::Borrowed(names)), chinese(text)?))
     })
+}
+
+/// Returns the number of lower-case Latin letters, of which a wrong translation leaves more than the right one.
+fn letters_of(translation: &str) -> usize {
+    translation.bytes().filter(u8::is_ascii_lowercase).count()
 }
 
 /// Returns the length of the message up to its first semicolon.
@@ -183,10 +184,11 @@ fn message(text: &str) -> Option<String> {
     if !text.contains('\n') {
         // A row that begins with a placeholder also matches names before a text that has a row of its own.
         let after_plain_names = || after_colon(text, |name| !name.contains(char::is_whitespace));
+        let translations = [after_plain_names(), chinese(text).map(Cow::into_owned)];
         return whole(text)
             .map(str::to_owned)
-            .or_else(after_plain_names)
-            .or_else(|| chinese(text).map(Cow::into_owned).or_else(|| after_names(text)));
+            .or_else(|| translations.into_iter().flatten().min_by_key(|translation| letters_of(translation)))
+            .or_else(|| after_names(text));
     }
     let lines = text.split('\n').map(|line| message(line).map_or(Cow::Borrowed(line), Cow::Owned));
     Some(lines.collect::<Vec<_>>().join("\n"))

@@ -184,8 +184,8 @@ mod tests {
     #[test]
     fn two_kinds_of_one_problem_have_a_topic_in_common() {
         assert!(topic_cosine("路灯不亮", "晚上没有照明,路灯不亮") > 0.9);
-        assert!(topic_cosine("工地打桩", "广场舞扰民") > 0.4, "noise");
-        assert_ne!(strongest("工地打桩"), strongest("广场舞扰民"));
+        assert!(topic_cosine("打桩", "广场舞扰民") > 0.4, "noise");
+        assert_ne!(strongest("打桩"), strongest("广场舞扰民"));
         assert_eq!(topic_cosine("路灯不亮", "老师补课"), 0.0);
         assert_eq!(topic_cosine("您好", "您好"), 0.0, "no problem");
     }
@@ -194,7 +194,7 @@ mod tests {
     fn kinds_are_found_by_words_of_several_characters() {
         assert_ne!(kinds_of_words("电梯坏了"), kinds_of_words("水管坏了"));
         assert_eq!(kinds_of_words("停水三天"), kinds_of_words("断水三天"));
-        assert_eq!(kinds_of_words("很臭很吵"), 0, "single characters");
+        assert_eq!(kinds_of_words("真臭真吵"), 0, "single characters");
         assert_ne!(topics_of_kinds(kinds_of_words("打桩")) & topics_of_kinds(kinds_of_words("广场舞")), 0, "noise");
     }
 
